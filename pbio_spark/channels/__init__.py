@@ -1,18 +1,18 @@
-"""Channels: typed streams of events with names, durable in one folder, for any number of writers and readers.
+"""Channels: named, typed streams of events, durable in one folder, for any number of writers and readers.
 
     space      `ChannelSpace`: create, open, list, drop, derive, publish
     channel    `Channel`: submit, subscribe
-    named      a channel as callers name it: a name, or an object that was opened before
-    position   where an event stands in a space
-    commits    what one commit says
-    log        commits in order, what they add up to, and the layout on disk
+    named      a channel as callers name it: by name, or as an open object
+    position   the position of an event in a space
+    commits    the contents of one commit
+    log        commits in order, the state that they add up to, and the layout on disk
     publish    a producer's events -> one commit
-    derive     one channel's events -> another's, where they are published
+    derive     one channel's events -> another's, where events are published
     concentrator
                one committer for the processes of a machine
-    footers    what data files say of the values of their events
+    footers    what data files record about the values of their events
     subscribe  commits -> the events that a subscriber wants
-    presence   who subscribes
+    presence   the current subscribers
     upkeep     what may be removed, and what is damaged
 
     >>> import tempfile
@@ -27,8 +27,8 @@
     >>> [(str(event.position), event.values) for event in counts.subscribe(start="earliest").events()]
     [('2.0.0', {'n': 1}), ('2.0.1', {'n': 2}), ('3.0.2', {'n': 3})]
 
-Nothing here knows Spark. Other packages use only the names that this module exports, each imported at its first use:
-first those for programs, then those with which `pbio_spark.source` and the command line are built.
+Nothing here knows Spark. Other packages use only the names that this module exports, each imported at first use: first
+those for programs, then those that `pbio_spark.source` and the command line are built on.
 """
 
 from __future__ import annotations

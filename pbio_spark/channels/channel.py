@@ -35,8 +35,8 @@ class Channel:
     """A channel of a space. Opened by `ChannelSpace.channel`.
 
     Attributes:
-        space: that it is in.
-        id: its number in the space; a channel that is created again under its name has another one.
+        space: the space that contains it.
+        id: its number in the space; a channel created again under the same name gets a new one.
         name: its name in the space.
     """
 
@@ -48,7 +48,7 @@ class Channel:
 
     @property
     def info(self) -> ChannelInfo:
-        """What is known of it now: each look asks the log for news. Of a dropped channel it is what was known last.
+        """What is known about it now: each access asks the log for news. For a dropped channel, its last known state.
 
         Raises PBIO_NO_SPACE if the space is gone.
         """
@@ -63,20 +63,20 @@ class Channel:
 
     @property
     def status(self) -> str:
-        """Whether writers make the events of a derived channel; see `State.status`. Raises PBIO_UNKNOWN_CHANNEL."""
+        """Whether writers derive the channel's events; see `State.status`. Raises PBIO_UNKNOWN_CHANNEL."""
         with self.space.history.lock:
             self.space.history.catch_up()
             return self.space.history.state.status(self._find(self.name).id)
 
     def derivation_versions(self) -> list[DerivationVersion]:
-        """How a derived channel was made since it began, the oldest first; nothing for another one. It reads the log.
+        """How a derived channel was derived over time, the oldest first; empty for other channels. Reads the log.
 
         Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped.
         """
         return versions_of(self.space.history, self._find(self.name))
 
     def last_sequence(self, producer: str) -> int | None:
-        """The last number of a producer's events on this channel, as the log has it now; None if there is none.
+        """The last sequence number of a producer on this channel, by the log as it is now; None if it has none.
 
         Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped, and PBIO_BAD_OPTION for what cannot be a name.
         """
@@ -86,7 +86,7 @@ class Channel:
             return self.space.history.state.sequences.get((self._find(self.name).id, producer))
 
     def _find(self, name: AnyChannel) -> ChannelInfo:
-        """What is known of the channel. Raises PBIO_UNKNOWN_CHANNEL if it was dropped, whatever has its name now."""
+        """The channel's state. Raises PBIO_UNKNOWN_CHANNEL if it was dropped, even if its name is in use again."""
         info = self.space.find(name)
         if info.id != self.id:
             raise dropped_to_error(self.name, anew=True).at(file=self.space.root)
@@ -107,14 +107,15 @@ class Channel:
     ) -> Published:
         """Publish events: when this returns, they are durable, and subscribers see all of them.
 
-        Args: as the attributes of `Submission`, and of `ChannelSpace.publish`; a mapping is one event.
+        Args: the attributes of `Submission`, and the arguments of `ChannelSpace.publish`; a mapping is one event.
 
         Raises:
             NotDeliveredError: PBIO_NOT_DELIVERED; the events are published.
             PbioError: nothing is published. PBIO_REJECTED if the events lack fields of the channel's type;
                 PBIO_UNKNOWN_COLUMN, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for values; PBIO_UNKNOWN_CHANNEL if the channel
-                is gone; PBIO_NO_PERMISSION, PBIO_NO_ROOM, PBIO_FILE_SYSTEM. Only with PBIO_OUTCOME_UNKNOWN it is not
-                known whether they are: to submit them again with the same producer and sequence numbers is safe.
+                    is gone; PBIO_NO_PERMISSION, PBIO_NO_ROOM, PBIO_FILE_SYSTEM. Only PBIO_OUTCOME_UNKNOWN leaves it
+                    open whether they were published; it is safe to submit them again with the same producer and
+                    sequence numbers.
         """
         rows: Rows = [events] if isinstance(events, Mapping) else events
         submission = Submission(self.name, rows, format, producer, sequence, event_time, columns)
@@ -157,38 +158,38 @@ class Channel:
         modulator: Modulator | None = None,
         demodulator: Demodulator | None = None,
     ) -> Subscription:
-        """Subscribe to the channel's events, or to what code makes of them at their sources.
+        """Subscribe to the channel's events, or to events that code derives from them at their sources.
 
         Args:
-            handlers: a function that takes an `Event` of the channel's type; or functions by the type that they take,
-                each event going to the type that it fits best, and the rest as they are to the function under None.
-            start: `earliest`, `latest`, a position such as `12.0.7`, or a time of publication; once a named subscriber
-                has been here, it resumes where it was.
-            name: under which the subscriber's position is kept.
-            filter: E-code that selects events; its parameter `input` is of the wanted type.
-            mode: whether an event that is damaged, on which the filter traps, or which as an `Event` Python cannot hold
-                (a date after the year 9999), is an error or left out and counted in the log.
+            handlers: a function that takes an `Event` of the channel's type; or functions by the type that they take.
+                Each event goes to the type that it fits best; the rest go unchanged to the function under None.
+            start: `earliest`, `latest`, a position such as `12.0.7`, or a time of publication; a named subscriber that
+                has been here before resumes where it left off.
+            name: the name under which the subscriber's position is kept.
+            filter: E-code that selects events; its parameter `input` has the wanted type.
+            mode: whether an event is an error, or left out and counted in the log, if it is damaged, the filter traps
+                on it, or Python cannot represent it as an `Event` (a date after the year 9999).
             on_reject: what happens to events that reach no wanted type: an error, or nothing.
-            on_unfilled: what happens to fields of the wanted types that no event can fill as far as the space knows: an
-                error at once, or a warning when events come, as for fields that only some events lack; or nothing.
+            on_unfilled: what happens to fields of the wanted types that, as far as the space knows, no event can fill:
+                an error at once; or a warning when events come, as for fields that only some events lack; or nothing.
             fail_on_loss: whether events that are no longer kept are an error, PBIO_EVENTS_GONE, or skipped.
-            expire_after: how long a named subscriber may stay away before it expires, and nothing is kept for it.
-            skip_blocks: whether events are passed over unread, damaged or not, that `filter` refuses by what files
-                note of values.
-            modulator: code for the sources: a channel of its own is derived for the subscriber, or shared with others
-                that want the same, and goes with the last of them. `EagerSubscription` is what is returned.
-            demodulator: makes of each event what the handler gets, or None for nothing; it sees events in `run` only.
+            expire_after: how long a named subscriber may stay away before it expires and nothing more is kept for it.
+            skip_blocks: whether blocks of events are skipped unread, even damaged ones, if the values noted in data
+                files show that `filter` refuses them all.
+            modulator: code for the sources: a separate channel is derived for the subscriber, or shared with others
+                that want the same, and dropped with the last of them. The result is an `EagerSubscription`.
+            demodulator: turns each event into what the handler gets, or None for nothing; applies to `run` only.
 
         Raises:
             PbioError: PBIO_BAD_OPTION; PBIO_UNFILLED; PBIO_BAD_LOG if the named subscriber's file is damaged;
-                PBIO_UNKNOWN_CHANNEL if the channel was dropped, and nothing of it is left to be read; PBIO_EVENTS_GONE,
-                with `fail_on_loss`, if it was dropped and created again before the subscriber had read its events.
+                    PBIO_UNKNOWN_CHANNEL if the channel was dropped and nothing of it is left to read; PBIO_EVENTS_GONE,
+                    with `fail_on_loss`, if it was dropped and created again before the subscriber had read its events.
         """
         wishes = mode, on_reject, on_unfilled, fail_on_loss
         options, space = SubscriptionOptions(start, filter, *wishes, expire_after, skip_blocks), self.space
         if name is not None:
             subscribers.check_given(name)
-        now = self.info  # its type may be another one by now
+        now = self.info  # its type may have changed
         how, expiry = now.derivation, expire_after if name else PRESENCE
         if modulator is not None:
             info, presence, is_new = space.attach(now, modulator, name, expiry)
@@ -203,9 +204,9 @@ class Channel:
         return Subscription(space.folder, space.history, space.formats, now, handlers, name, options)
 
     def unsubscribe(self, name: str) -> None:
-        """Forget a named subscriber, if it exists: nothing is kept for it any longer.
+        """Forget a named subscriber, if it exists: nothing more is kept for it.
 
-        All code that it gave to the sources of this channel goes, unless other subscribers share it.
+        All code that it gave to the sources of this channel is removed, unless other subscribers share it.
         """
         space = self.space
         with space.history.lock:

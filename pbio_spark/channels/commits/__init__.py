@@ -1,10 +1,10 @@
-"""What one commit says.
+"""The contents of one commit.
 
-checked           values from JSON that anyone may have written
-commit            a commit, and what it may change
+checked           untrusted values from JSON
+commit            a commit, and the changes that it may make
 commit_json       commit <-> JSON
-groups            where the events of a commit lie, as columns
-groups_from_json  the same from JSON, checked
-contents          what a batch is made of, in a few bytes
-chain             each commit names the one before it
+groups            where the events of a commit are, as columns
+groups_from_json  groups from JSON, checked
+contents          a summary of a batch in a few bytes
+chain             each commit names its predecessor
 """

@@ -1,4 +1,4 @@
-"""Each commit names the one before it by its digest, so that a replaced commit is noticed."""
+"""Each commit names its predecessor by its digest, so that a replaced commit is noticed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import hashlib
 from pbio_spark.channels.commits.checked import bad
 
 _KEPT = 4096
-"""How many digests are remembered: a reader that goes on needs the last one."""
+"""How many digests are remembered: a reader needs the last one to continue."""
 
 
 def digest_of(entry: bytes) -> str:
-    """The digest by which the next commit names this one."""
+    """The digest by which the next commit refers to this one."""
     return hashlib.sha256(entry).hexdigest()
 
 
 class Chain:
-    """The digests of commits that were read lately, as they are and as the next ones name them.
+    """The digests of recently read commits, computed and as named by their successors.
 
     Threads may share one.
     """
@@ -28,9 +28,9 @@ class Chain:
         """Take note of a commit that was read.
 
         Args:
-            prior: the digest of the one before, as this one names it; None for one of a form that does not.
+            prior: the digest of the predecessor, as this commit names it; None for old commits, which do not.
 
-        Raises PBIO_BAD_LOG, with nothing noted, if it does not fit those that were read before, in whichever order.
+        Raises PBIO_BAD_LOG, with nothing noted, if it contradicts commits read before, in any order.
         """
         if self._digests.get(version, digest) != digest:
             bad(f"commit {version} is not the one that commit {version + 1} was made on, or that was here before")

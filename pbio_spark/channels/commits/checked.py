@@ -19,9 +19,9 @@ from pbio_spark.errors import PbioError
 
 MOST = 2**63 - 1
 LARGEST = 2**61
-"""The most bytes or records that anything may have: sums of two still fit."""
+"""The largest number of bytes or records: the sum of two still fits an int64."""
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The first and the last moment that has a date, in microseconds since 1970 UTC: of the years 1 to 9999."""
+"""The first and the last moment of the years 1 to 9999, in microseconds since 1970 UTC."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
@@ -30,7 +30,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 VERIFY = "`pbio space verify` says what else is wrong with the space"
 
 Keep: TypeAlias = "Literal['always', 'subscribed'] | int"
-"""How long events are kept: forever, until all named subscribers have acknowledged them, or for some microseconds."""
+"""How long events are kept: forever, until all named subscribers acknowledge them, or a number of microseconds."""
 
 
 def parse(data: bytes) -> dict[str, Any]:
@@ -73,12 +73,12 @@ def a_number(said: Any, least: int = 0, most: int = MOST) -> int:
 
 
 def a_time(said: Any) -> int:
-    """When something happened to a space."""
+    """A time at which something happened in a space."""
     return a_number(said, most=LATEST)
 
 
 def a_path(said: Any) -> str:
-    """The path of a data file. One that leads out of the space must not be followed."""
+    """The path of a data file. A path that leads out of the space must not be followed."""
     if not isinstance(said, str) or not is_data_path(said):
         bad(f"{str(said)[:80]!r} is not the path of a data file")
     return said
@@ -125,14 +125,14 @@ def a_format(said: Any) -> str:
 
 
 def a_digest(said: Any, *, is_first: bool = False) -> str:
-    """The digest of a commit; the first one has none before it."""
+    """The digest of a predecessor, which only the first commit lacks."""
     if not isinstance(said, str) or not (said == "" if is_first else _DIGEST.fullmatch(said)):
         bad(f"{str(said)[:80]!r} is not the digest of a commit")
     return said
 
 
 def is_text(said: Any) -> bool:
-    """Whether a value is a string that can be written as UTF-8: JSON also allows halves of characters."""
+    """Whether a value is a string that UTF-8 can encode: JSON also allows lone surrogates."""
     return isinstance(said, str) and not _HALVES.search(said)
 
 
@@ -159,7 +159,7 @@ def check_word(word: str, words: Sequence[str], what: str) -> None:
 
 
 def check_transaction(transaction: tuple[str, int]) -> None:
-    """Raise PBIO_BAD_OPTION unless these are the name of an application and the number of its batch."""
+    """Raise PBIO_BAD_OPTION unless this is the name of an application and the number of a batch."""
     if not isinstance(transaction, tuple) or len(transaction) != 2:
         shown = str(transaction)[:80]
         raise PbioError("PBIO_BAD_OPTION", f"{shown!r} is not a transaction", hint="a name, and a whole number from 0")
@@ -172,8 +172,8 @@ def check_transaction(transaction: tuple[str, int]) -> None:
 def span_to_microseconds(
     span: timedelta | float, what: str, *, takes_seconds: bool = False, is_positive: bool = False
 ) -> int:
-    """A span of time, which may be a number of seconds where `what` takes those. Raises PBIO_BAD_OPTION for anything
-    else, and for spans that are negative, longer than `MOST` microseconds, or nothing where they must be positive."""
+    """A span of time, which may be a number of seconds if `takes_seconds`. Raises PBIO_BAD_OPTION for anything else,
+    and for spans that are negative, longer than `MOST` microseconds, or zero if they must be positive."""
     try:
         exact = span if isinstance(span, timedelta) or not takes_seconds else timedelta(seconds=span)
         made = exact // timedelta(microseconds=1) if isinstance(exact, timedelta) else -1

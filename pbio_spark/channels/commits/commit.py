@@ -1,4 +1,4 @@
-"""Commits as values: what happened to a space."""
+"""Commits as values: the changes to a space."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.position import Position
 
 LONGEST_TURN = 30_000
-"""The longest time, in milliseconds, that writers wait for another one, which may have died."""
+"""The longest time, in milliseconds, that writers wait for another writer, which may have died."""
 
 VERSION = 3
-"""The version of the commit format. Version 1 does not state it, nor the digest of the commit before; before version 3
-derivations had no state."""
+"""The version of the commit format. Version 1 states neither its version nor the digest of the previous commit; before
+version 3, derivations had no state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Create:
     """A channel begins; its ID is the version of this commit.
 
     Attributes:
-        name: of the channel; no other channel of the space has it at that time.
+        name: of the channel, unique in the space at that time.
         format: the ID of the format that describes the channel's type, in hexadecimal.
         derivation: of a derived channel.
         keep: how long its events are kept.
@@ -41,7 +41,7 @@ class Share:
     """A block of parameters that derivations share begins; its ID is the version of this commit.
 
     Attributes:
-        name: of the block; no other one of the space has it at that time.
+        name: of the block, unique in the space at that time.
     """
 
     name: str
@@ -50,10 +50,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A derived channel or a shared block, by its ID, has other values for its parameters, from the next commit on.
+    """The parameters of a derived channel or a shared block, by ID, get new values from the next commit on.
 
     Attributes:
-        lazy: for how many microseconds sources may go on with the values that they know.
+        lazy: for how many microseconds sources may continue with the old values.
     """
 
     channel: int
@@ -63,11 +63,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """A derived channel, by its ID, is made in another way from the next commit on.
+    """A derived channel, by ID, is derived by other code from the next commit on.
 
     Attributes:
-        format: the ID of the format that describes the channel's type from here on.
-        keeps_state: whether the new programs go on with the state of the old ones, which declare the same.
+        format: the ID of the format that describes the channel's type from now on.
+        keeps_state: whether the new programs continue with the state of the old ones, which declare the same state.
     """
 
     channel: int
@@ -78,7 +78,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A derived channel, by its ID, has a subscriber now, or none any more."""
+    """A derived channel, by ID, gains its first subscriber or loses its last."""
 
     channel: int
     is_watched: bool
@@ -86,7 +86,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """A channel or a shared block, by its ID, ends."""
+    """A channel or a shared block, by ID, ends."""
 
     channel: int
 
@@ -108,7 +108,7 @@ class Trim:
 
 @dataclass(frozen=True, slots=True)
 class Trims:
-    """The same of several channels, each once."""
+    """`Trim` for several channels, each once."""
 
     channels: tuple[Trim, ...]
 
@@ -123,13 +123,13 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Which batch of an application a commit publishes.
+    """The batch of an application that a commit publishes.
 
     Attributes:
         application: its name.
-        number: of the batch; none of a lower number comes again.
+        number: of the batch; lower numbers do not come again.
         before: the version of the application's last commit before this one; 0 if there is none, or it is unknown.
-        contents: what the batch was made of, including events that were known; None in old commits.
+        contents: a summary of the batch, including events that were already published; None in old commits.
     """
 
     application: str
@@ -140,17 +140,17 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a commit derived for a channel.
+    """A report of what a commit derived for a channel.
 
     Attributes:
         channel: its ID.
-        version: of the commit since which the channel is derived as it was here.
-        seen: how many events of the parent its programs looked at.
-        made: how many events came of them.
-        trapped: on how many events a program ended in a trap.
-        bytes: of the events that were made.
-        parent_bytes: of the events that were looked at.
-        refused: how many events, of the parent or of `period`, came to nothing without a trap.
+        version: of the commit that last changed the derivation.
+        seen: the number of the parent's events that its programs processed.
+        made: the number of events that they produced.
+        trapped: the number of events that ended in a trap.
+        bytes: of the produced events.
+        parent_bytes: of the processed events.
+        refused: the number of events, of the parent or of `period`, that yielded nothing without a trap.
     """
 
     channel: int
@@ -163,7 +163,7 @@ class Made:
     refused: int
 
     def plus(self, other: Made) -> Made:
-        """What both derived for the channel."""
+        """The sum of both reports."""
         added = (
             getattr(self, name) + getattr(other, name)
             for name in ("seen", "made", "trapped", "bytes", "parent_bytes", "refused")
@@ -190,17 +190,17 @@ class Data:
 
     Attributes:
         control: the version of the last control change that the writer knew of.
-        files, groups: where the events lie.
+        files, groups: where the events are.
         transaction: of a batch that has a number.
-        refused: derived channels whose events the writer could not make for this batch, with the reasons.
+        refused: derived channels whose events the writer could not derive for this batch, with the reasons.
         directory: the file that has the groups, if they are many; `groups` is empty then.
         numbers: the file that has the sequence numbers and times of single events, if they are many.
         source: the name of the writer, under which `made`, `refused` and `suspended` are reported.
-        made: what was derived.
-        suspended: derived channels that the source derives no longer, with the reasons.
-        states: by derived channel and producer (`""` for events without one) the state after this commit, where it
-            differs from before.
-        states_file: the file that has the states, if they are long; `states` is empty then, as the commit is read.
+        made: reports of what was derived.
+        suspended: derived channels that the source no longer derives, with the reasons.
+        states: by derived channel and producer (`""` for events without one) the state after this commit, if it
+            changed.
+        states_file: the file that has the states, if they are long; `states` is then empty when the commit is read.
     """
 
     control: int
@@ -223,7 +223,7 @@ class Compact:
 
     Attributes:
         first, last: the versions of the commits that name the files.
-        file: the one.
+        file: the merged file.
         parts: the path of each old file, and the shift of its items in the new one, in bytes.
     """
 
@@ -235,7 +235,7 @@ class Compact:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The next commit is for one writer, which has lost too many races; the others wait for it.
+    """The next commit is reserved for one writer, which has lost too many races; the others wait for it.
 
     Attributes:
         holder: what the writer calls itself.
@@ -255,9 +255,9 @@ class Commit:
 
     Attributes:
         space: the ID of the space that it belongs to.
-        commit: its own ID, which no other commit has.
-        time: when it was published, in microseconds since 1970 UTC; never less than the commit's before.
-        prior: the digest of the commit before, `""` of the first one's; None for one of the first form.
+        commit: its own unique ID.
+        time: when it was published, in microseconds since 1970 UTC; never earlier than the previous commit.
+        prior: the digest of the previous commit, `""` in the first; None in format version 1.
         digest: of the bytes that it was read from.
     """
 

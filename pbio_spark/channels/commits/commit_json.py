@@ -1,4 +1,4 @@
-"""Commits <-> JSON. Whatever is read is checked: it may have been written by anyone."""
+"""Commits <-> JSON. Input is checked, since anyone may have written it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _KINDS = {"create", "share", "change", "replace", "watch", "drop", "trim", "trim
 
 
 def commit_to_json(entry: Commit, version: int) -> bytes:
-    """A commit as the JSON that is to stand at a version.
+    """A commit as the JSON for a version.
 
     >>> commit_to_json(Commit("5a", "c0", 7, Drop(3), prior=""), 1)
     b'{"version":3,"number":1,"prior":"","space":"5a","commit":"c0","time":7,"drop":{"channel":3}}'
@@ -106,14 +106,14 @@ def commit_to_json(entry: Commit, version: int) -> bytes:
 
 
 def json_to_commit(data: bytes, version: int) -> Commit:
-    """The commit that stands at a version. Raises PBIO_BAD_LOG."""
+    """The commit at a version. Raises PBIO_BAD_LOG."""
     made = parse(data)
     form, prior = a_number(made.get("version", 1)), None
     if form > VERSION:
-        bad(f"the commit has format version {form}, and this program reads up to {VERSION}: a newer program wrote it")
+        bad(f"format version {form}, but this program reads only up to {VERSION}: a newer program wrote the commit")
     if form > 1:
         if a_number(made.get("number")) != version:
-            bad(f"commit {made['number']} stands in the place of commit {version}")
+            bad(f"found commit {made['number']} in the place of commit {version}")
         prior = a_digest(made.get("prior"), is_first=version == 1)
     change = _change(made, version)
     space, commit, time = a_text(made.get("space")), a_text(made.get("commit")), a_time(made.get("time"))
@@ -121,7 +121,7 @@ def json_to_commit(data: bytes, version: int) -> Commit:
 
 
 def _change(made: Mapping[str, Any], version: int) -> AnyChange:
-    """What a commit says, the only one of its kinds."""
+    """The one change that a commit makes."""
     kinds = made.keys() & _KINDS
     if len(kinds) != 1:
         bad(f"a commit must have exactly one of {', '.join(sorted(_KINDS))}")
@@ -215,12 +215,12 @@ def _data_to_json(data: Data) -> dict[str, Any]:
 
 
 def states_to_json(states: Iterable[tuple[int, str, Held]]) -> list[list[Any]]:
-    """States as what JSON holds."""
+    """States as JSON values."""
     return [[channel, producer, held.text, held.ran] for channel, producer, held in states]
 
 
 def json_to_states(said: Any, version: int) -> tuple[tuple[int, str, Held], ...]:
-    """The states that a commit says, or the file beside it. Raises PBIO_BAD_LOG."""
+    """The states in a commit or the file beside it. Raises PBIO_BAD_LOG."""
     listed = [a_list(one, 4) for one in a_list(said)]
     return tuple(
         (a_number(channel, most=version), a_text(producer) if producer else "", Held(_a_state(text), a_time(ran)))
@@ -243,7 +243,7 @@ def _made_to_json(made: Made) -> list[int]:
 
 
 def _made(said: Any, version: int) -> Made:
-    """The last number is there where `period` made events, or trapped: otherwise the others say it."""
+    """The last number is present only if `period` made events or trapped; otherwise it follows from the others."""
     channel, since, *said_numbers = a_list(said, len(said) if isinstance(said, list) and len(said) == 8 else 7)
     numbers = [a_number(one) for one in said_numbers]
     if len(numbers) == 5:
@@ -252,7 +252,7 @@ def _made(said: Any, version: int) -> Made:
 
 
 def _without_period(seen: int, made: int, trapped: int) -> int:
-    """How many events came to nothing, if `period` made none."""
+    """How many events yielded nothing, if `period` made none."""
     return max(0, seen - made - trapped)
 
 

@@ -1,6 +1,6 @@
-"""What a batch is made of, in a few bytes: the number of events, and a digest that does not depend on their order.
+"""A summary of a batch: the number of its events, and a digest that does not depend on their order.
 
-Spark may split a batch that it tries again otherwise than before, and shuffles rows; what is in it stays.
+When Spark retries a batch it may split it differently and shuffle rows, but the contents stay the same.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 UInt64s = npt.NDArray[np.uint64]
 
 DIGESTS = 2**64
-"""Digests are whole numbers below this."""
+"""The upper bound of digests."""
 
 _ODD, _SHIFT, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(31), np.uint64(32)
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What some events are.
+    """The contents of a batch.
 
     Attributes:
-        events: how many.
-        digest: of their bytes, channels, producers, numbers and times, whatever their order.
+        events: the number of events.
+        digest: of their bytes, channels, producers, numbers and times, in any order.
     """
 
     events: int = 0
@@ -45,7 +45,7 @@ class Contents:
 
 
 def contents_of(encoded: Encoded, groups: Groups, kernel: Kernel | None = None) -> Contents:
-    """The contents of encoded events whose groups lie as if they were a file.
+    """The contents of encoded events whose groups have positions as in a file of their own.
 
     Args:
         kernel: for `record_checksums`.
@@ -65,7 +65,7 @@ def contents_of(encoded: Encoded, groups: Groups, kernel: Kernel | None = None) 
     records = _records(encoded, kernel)
     counts = rows["count"]
     if len(rows) == 1 and not (groups.event_times or rows["sequence"][0] != NO_NUMBER):
-        # All events say the same of themselves.
+        # All events have the same values.
         alike = records[rows["ordinal"][0] :][: counts[0]] + _owners(groups)
         number, time = rows["sequence"].view(np.uint64), rows["event_time"].view(np.uint64)
         said = _mixed(_mixed(_mixed(alike) + number) + time)
@@ -93,13 +93,13 @@ def _mixed(values: UInt64s) -> UInt64s:
 def _owners(groups: Groups) -> UInt64s:
     """A number for the channel and the producer of each group."""
     names = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") for name in groups.producers]
-    producers: UInt64s = np.array([*names, 0], np.uint64)[groups.rows["producer"]]  # the last one is nobody's
+    producers: UInt64s = np.array([*names, 0], np.uint64)[groups.rows["producer"]]  # the last one means no producer
     owners: UInt64s = _mixed(groups.rows["channel"].astype(np.uint64)) + producers
     return owners
 
 
 def _of_events(firsts: Int64s, counts: Int64s, absent: int, own: Mapping[int, Int64s], *, step: int) -> Int64s:
-    """A value for each event, from groups that have the first one's value, and perhaps each one's."""
+    """A value for each event, from groups that have the first event's value and perhaps those of each."""
     begins = np.cumsum(counts) - counts
     values = np.repeat(firsts, counts)
     if step:

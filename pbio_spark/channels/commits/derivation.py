@@ -1,4 +1,4 @@
-"""How the events of one channel are made of another's, as commits say it."""
+"""How the events of one channel are derived from another's, as recorded in commits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ecode.types import FLOAT64, INT64, STRING, Array, Field, Record, Ref, Struc
 from pbio_spark.channels.commits.checked import is_text
 
 When: TypeAlias = "Literal['always', 'subscribed']"
-"""When sources derive a channel: from its beginning, or while somebody subscribes to it."""
+"""When sources derive a channel: always, or only while it has subscribers."""
 
 MOST_TRAPS = 1000
-"""After so many traps in a row, a source suspends a derivation."""
+"""The number of traps in a row after which a source suspends a derivation."""
 
 _DEEPEST = 8
 _LONGEST = 1 << 20
@@ -25,13 +25,13 @@ _LONGEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ParameterBlock:
-    """Named values: the parameters of a derivation, or the state that it begins with.
+    """Named values: the parameters of a derivation, or its initial state.
 
-    Kept as text, in which 2 and 2.0 differ, as they do to a program.
+    Kept as JSON text, in which 2 and 2.0 differ, as they do for a program.
 
     Attributes:
-        text: a JSON object of numbers, strings, lists of values that are alike, and objects.
-        shape: the same with the first values that the block ever had, which say of what types they are.
+        text: a JSON object of numbers, strings, lists of similar values, and objects.
+        shape: the JSON of the first values that the block had, which define the types.
 
     >>> block = ParameterBlock.of({"least": 70.0, "names": ["a"]})
     >>> block.values["least"], block["names"], list(block)
@@ -43,7 +43,7 @@ class ParameterBlock:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ParameterBlock:
-        """The block of some values, whose types are theirs for good. Raises ValueError, with the reason."""
+        """The block of some values, which fix the types for good. Raises ValueError, with the reason."""
         plain = _plain(values)
         _check(plain, "")
         text = json.dumps(plain)
@@ -58,7 +58,7 @@ class ParameterBlock:
 
     @property
     def first_values(self) -> dict[str, Any]:
-        """Those that it had first."""
+        """The first values that the block had."""
         return json.loads(self.shape)  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
@@ -71,7 +71,7 @@ class ParameterBlock:
         return iter(self.values)
 
     def changed(self, values: Mapping[str, Any]) -> ParameterBlock:
-        """The same with other values for some names, of the types that they have.
+        """The block with new values of the same types for some names.
 
         Raises KeyError for an unknown name, and ValueError, with the reason, for a value that does not fit.
         """
@@ -89,24 +89,24 @@ NO_BLOCK = ParameterBlock()
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How a channel's events are made of another channel's.
+    """How a channel's events are derived from another channel's.
 
     Attributes:
         parent: the ID of the other channel.
         filter: E-code that selects events, from `input` and `param`; None for all.
-        transform: E-code that makes `output` from `input` and `param`; None if events stay as they are.
+        transform: E-code that makes `output` from `input` and `param`; None if events stay unchanged.
         parameters: the fields of `param` and their values.
         max_cost: units of work that an event may take.
-        shared: the ID of the parameter block of the space that `param` is; 0 if the parameters are the derivation's.
-        state: the fields of `state`, which the programs share, and what they are at first.
-        dequeue: E-code that sees each event as it leaves into the log, and may drop or alter it.
-        period: E-code that may make events of its own at commits, at most `every` so many microseconds.
+        shared: the ID of the shared block that is `param`; 0 if the derivation has its own parameters.
+        state: the fields of `state`, which the programs share, and their initial values.
+        dequeue: E-code that sees each event as it is committed to the log, and may drop or alter it.
+        period: E-code that may make events of its own at commits, at most once in `every` microseconds.
         services: prototypes of the functions that the source must grant.
-        is_ordered: whether each producer's events must be derived in order: the programs keep state, or there is
-            `dequeue` or `period`.
+        is_ordered: whether each producer's events must be derived in order, because the programs keep state or
+            `dequeue` or `period` exists.
         when: see `When`.
         is_temporary: whether the channel goes with its last subscriber.
-        max_traps: after how many traps in a row a source suspends it.
+        max_traps: the number of traps in a row after which a source suspends it.
     """
 
     parent: int
@@ -132,8 +132,8 @@ def block_to_record(block: ParameterBlock, name: str, *, is_fixed: bool = False)
 
     Args:
         name: of the type.
-        is_fixed: whether arrays have the length of their first values, as state must; else a field `..._count` before
-            each says its length.
+        is_fixed: whether arrays have the length of their first values, as state must; otherwise a field `..._count`
+            before each holds its length.
 
     >>> print(block_to_record(ParameterBlock.of({"n": 2, "bounds": [1.0, 2.0]}), "params"))
     params {
@@ -175,7 +175,7 @@ def block_to_record(block: ParameterBlock, name: str, *, is_fixed: bool = False)
 
 
 def block_to_inputs(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a block of parameters as its record type has them: with the lengths of lists."""
+    """The values of a parameter block in the form of its record type: with the lengths of lists."""
     made: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, list):
@@ -187,7 +187,7 @@ def block_to_inputs(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: lists for tuples and arrays, numbers for NumPy's."""
+    """A value as a JSON value: lists for tuples and arrays, Python numbers for NumPy's."""
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
     if hasattr(value, "tolist"):
@@ -232,14 +232,14 @@ def _check(value: Any, path: str, depth: int = 0, *, may_be_empty: bool = False)
 
 
 def _kind(value: Any) -> Any:
-    """What two values have in common if they are of one type."""
+    """A key that two values share if they have the same type."""
     if isinstance(value, dict):
         return tuple((name, _kind(one)) for name, one in value.items())
     return (list, _kind(value[0])) if isinstance(value, list) else type(value)
 
 
 def _fitted(value: Any, first: Any, path: str) -> Any:
-    """A new value as one of the type of another; a whole number is a float where that is one."""
+    """A new value converted to the type of another; an integer becomes a float if needed."""
     if isinstance(value, bool):
         _wrong(path, f"is {value}; use 0 or 1")
     if isinstance(first, float) and isinstance(value, int):

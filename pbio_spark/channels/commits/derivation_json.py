@@ -1,4 +1,4 @@
-"""Derivations and blocks of values <-> JSON, checked: anyone may have written a commit."""
+"""Derivations and parameter blocks <-> JSON, checked, since anyone may have written a commit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LATER = {
     "is_temporary": False,
     "max_traps": MOST_TRAPS,
 }
-"""What a derivation need not say, and what it is then."""
+"""The optional keys of a derivation and their defaults."""
 
 
 def derivation_to_json(derivation: Derivation) -> dict[str, Any]:
-    """A derivation as what JSON holds."""
+    """A derivation as JSON values."""
     made: dict[str, Any] = {"parent": derivation.parent, "max_cost": derivation.max_cost}
     made |= {name: getattr(derivation, name) for name in _TEXTS}
     made |= block_to_json("parameters", derivation.parameters)
@@ -59,7 +59,7 @@ def json_to_derivation(said: Any, version: int) -> Derivation:
 
 
 def block_to_json(name: str, block: ParameterBlock) -> dict[str, Any]:
-    """A block as what JSON holds: its values under a name, and its first values, which say their types."""
+    """A block as JSON values: its values under a name, and its first values, which define the types."""
     made: dict[str, Any] = {name: block.values}
     return made if block.shape == block.text else made | {f"{name}_shape": block.first_values}
 
@@ -70,4 +70,4 @@ def json_to_block(name: str, said: Mapping[str, Any]) -> ParameterBlock:
     try:
         return ParameterBlock.of(an_object(said.get(f"{name}_shape", values))).changed(values)
     except (KeyError, ValueError) as error:
-        bad(f"the {name} of a derivation are not valid: {error}")
+        bad(f"the {name} of a derivation are invalid: {error}")

@@ -1,4 +1,4 @@
-"""Where the events of a commit lie, and their producers: as columns, since a commit may have thousands of channels."""
+"""Where the events of a commit are, and their producers: as columns, since a commit may have thousands of channels."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pbio_spark.channels.position import Position
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 Load: TypeAlias = "Callable[[int, int], Int64s]"
-"""Reads numbers from a file beside the log: the index of the first, and how many."""
+"""Reads numbers from a file beside the log, given the index of the first and the count."""
 
 Own: TypeAlias = "Int64s | Callable[[], Int64s] | None"
-"""What each event of a group says, or what reads it; None if they say nothing of their own."""
+"""The value of each event of a group, or its reader; None if events have no values of their own."""
 
 NO_NUMBER = -1
 NO_TIME = -(2**63)
@@ -37,13 +37,13 @@ ROW = np.dtype([(name, np.int64) for name in (*PLACES, "format", *ABSENT)])
 
 @dataclass(frozen=True, slots=True)
 class Beside(Mapping[int, Int64s]):
-    """Values of single events that lie in a file of their own and are loaded on first use.
+    """Values of single events that are in a separate file and are loaded on first use.
 
     Attributes:
         places: by the index of a group, the number of its first value in the file, and its last value.
         rows: the groups.
         name: of the column that has the first event's value.
-        load: reads the file; None before that is known.
+        load: reads the file; None until that is known.
     """
 
     places: Mapping[int, tuple[int, int]]
@@ -73,19 +73,19 @@ class Beside(Mapping[int, Int64s]):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Events of one channel from one producer, all of one format, one after the other in a data file.
+    """Consecutive events in a data file, of one channel, one producer and one format.
 
     Attributes:
         channel: its ID.
         file: which of the commit's files.
         start, end: byte offsets of item boundaries.
-        ordinal: of the first event among all records of the file.
+        ordinal: index of the first event among all records of the file.
         count: of events.
         format: the ID of their format, in hexadecimal.
-        producer: who made them; None if unknown.
-        sequence: the first event's number among its producer's; without `sequences`, the others follow it.
-        event_time: of the first event, in microseconds since 1970 UTC; without `event_times`, of all of them.
-        derivation: of derived events, the version of the commit since which their channel is made as it was then.
+        producer: the producer; None if unknown.
+        sequence: the sequence number of the first event; without `sequences`, the others follow it.
+        event_time: of the first event, in microseconds since 1970 UTC; without `event_times`, of all events.
+        derivation: for derived events, the version of the commit that last changed the derivation.
         sequences, event_times: int64, of each event; or what reads them, see `resolved`.
     """
 
@@ -104,13 +104,13 @@ class Group:
     event_times: Own = field(default=None, compare=False)
 
     def resolved(self) -> Self:
-        """The same with the sequence numbers and times of its events loaded. Raises PBIO_BAD_LOG."""
+        """The group with the sequence numbers and times of its events loaded. Raises PBIO_BAD_LOG."""
         if not (callable(self.sequences) or callable(self.event_times)):
             return self
         return replace(self, sequences=_read(self.sequences), event_times=_read(self.event_times))
 
     def end_in(self, version: int) -> Position:
-        """The position after the last of them, in the commit of a version."""
+        """The position after its last event, in the commit of a version."""
         return Position(version, self.file, self.ordinal + self.count)
 
     def sequence_of(self, ordinals: Int64s) -> Int64s | None:

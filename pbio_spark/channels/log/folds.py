@@ -77,7 +77,7 @@ def prior_of(text: bytes, version: int) -> str | None:
     if a_number(made.get("version", 1)) == 1:
         return None
     if a_number(made.get("number")) != version:
-        bad(f"commit {made['number']} stands in the place of commit {version}")
+        bad(f"found commit {made['number']} in the place of commit {version}")
     return a_digest(made.get("prior"), is_first=version == 1)
 
 

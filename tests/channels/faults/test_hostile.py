@@ -245,7 +245,7 @@ def test_a_commit_or_a_file_that_is_there_twice(counts: Channel) -> None:
     with pytest.raises(PbioError, match="a data file is named twice"):
         again(space).channel("counts")
     second.write_bytes(first.read_bytes())
-    with pytest.raises(PbioError, match="commit 2 stands in the place of commit 3"):
+    with pytest.raises(PbioError, match="found commit 2 in the place of commit 3"):
         again(space).channel("counts")
     second.write_bytes(kept)
     assert values(again(space).channel("counts")) == [{"n": 1}, {"n": 2}]

@@ -146,9 +146,9 @@ def test_a_commit_in_the_place_of_another_is_noticed_before_its_events_are_read(
         for other in {1, 2, 7, 11, 12, 13, EVENTS + 1} - {place}:
             entry(space, place).write_bytes(texts[other])
             seen: list[Event] = []
-            with refusal("stands in the place of commit"):
+            with refusal("in the place of commit"):
                 seen.extend(again(space).channel("counts").subscribe(start="earliest").events())
-            with refusal("stands in the place of commit"):
+            with refusal("in the place of commit"):
                 seen.extend(again(space).channel("counts").subscribe(start=f"{place}.0.0").events())
             assert [event.values["n"] for event in seen] == list(range(place - 2 if place < 12 else 0))
             assert list(problems(again(space)))
@@ -201,7 +201,7 @@ def test_a_commit_of_a_newer_form_says_so(space: ChannelSpace) -> None:
     filled(space)
     last = entry(space, EVENTS + 1)
     last.write_bytes(last.read_bytes().replace(b'"version":3', b'"version":4'))
-    with refusal("format version 4, and this program reads up to 3"):
+    with refusal("format version 4, but this program reads only up to 3"):
         numbers(again(space))
 
 

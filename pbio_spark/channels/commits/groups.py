@@ -134,8 +134,8 @@ class Groups:
 
     Attributes:
         rows: of ROW.
-        formats, producers: what the numbers in the rows mean.
-        sequences, event_times: of each event, by the index of the group.
+        formats, producers: the values that the numbers in the rows refer to.
+        sequences, event_times: those of each event, by the index of the group.
     """
 
     rows: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, ROW))
@@ -146,7 +146,7 @@ class Groups:
 
     @classmethod
     def of(cls, groups: Iterable[Group]) -> Self:
-        """Some groups, as they are."""
+        """The groups of an iterable, in its order."""
         made = list(groups)
         formats, producers = _Numbers(), _Numbers()
         rows = [
@@ -166,7 +166,7 @@ class Groups:
 
     @classmethod
     def concat(cls, parts: Iterable[Groups]) -> Self:
-        """The groups of several, one after the other."""
+        """Several groups of groups, concatenated."""
         kept = list(parts)
         formats, producers = _Numbers(), _Numbers()
         sequences: dict[int, Int64s] = {}
@@ -178,7 +178,7 @@ class Groups:
             first += len(part.rows)
         if not first:
             return cls(np.empty(0, ROW), (), ())
-        # As plain numbers, since numpy compares the fields of each two arrays that it joins.
+        # As plain numbers, since numpy compares the fields of all arrays that it joins.
         rows = np.concatenate([part.rows.view(np.int64) for part in kept]).view(ROW)
         rows["format"] = formats.translate_all([(part.formats, part.rows["format"]) for part in kept])
         rows["producer"] = producers.translate_all([(part.producers, part.rows["producer"]) for part in kept])
@@ -194,35 +194,35 @@ class Groups:
         return isinstance(other, Groups) and groups_to_json(self) == groups_to_json(other)
 
     def group(self, index: int) -> Group:
-        """One of them."""
+        """The group at an index."""
         row = self.rows[index].tolist()
         own = _own(self.sequences, index), _own(self.event_times, index)
         return row_to_group(row, self.formats, self.producers, own=own)
 
     def having(self, channels: Container[int]) -> list[Group]:
-        """Those of some channels."""
+        """The groups of some channels."""
         return [self.group(i) for i, one in enumerate(self.rows["channel"].tolist()) if one in channels]
 
     def take(self, indexes: Int64s) -> Groups:
-        """Some of them, by index."""
+        """The groups at some indexes."""
         at = list(enumerate(indexes.tolist()))
         sequences = {new: self.sequences[old] for new, old in at if old in self.sequences}
         times = {new: self.event_times[old] for new, old in at if old in self.event_times}
         return Groups(self.rows[indexes], self.formats, self.producers, sequences, times)
 
     def in_order(self) -> Groups:
-        """The same, sorted by their positions; those of several channels that share events, by the channels' IDs."""
+        """The groups sorted by position; groups of channels that share events, by channel ID."""
         order = np.lexsort([self.rows[name] for name in ("channel", "start", "file")])
         return self if (np.diff(order) == 1).all() else self.take(order)
 
     def shared(self, channels: Sequence[int]) -> Groups:
-        """The same events as those of other channels, all of which have them."""
+        """The same events for other channels, all of which share them."""
         made = self.take(np.repeat(np.arange(len(self)), len(channels)))
         made.rows["channel"] = np.tile(np.array(channels, np.int64), len(self))
         return made
 
     def moved(self, file: int, further: int, ordinals: int) -> Groups:
-        """The same as those of another file, in which they are so many bytes and records further on."""
+        """The groups moved to another file, shifted by a number of bytes and records."""
         rows = self.rows.copy()
         rows["file"] = file
         rows["start"] += further
@@ -243,11 +243,11 @@ class Groups:
 
     @property
     def events(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return int(self.rows["count"].sum())
 
     def numbered(self) -> Iterator[tuple[int, int, str, int, int]]:
-        """Of the groups whose events have sequence numbers: index, channel, producer, the first number and the last."""
+        """For the groups with sequence numbers: index, channel, producer, the first and the last number."""
         columns = (self.rows[name].tolist() for name in ("channel", "producer", "sequence", "count"))
         for i, (channel, producer, first, count) in enumerate(zip(*columns, strict=True)):
             if first == NO_NUMBER:
@@ -259,7 +259,7 @@ class Groups:
             yield i, channel, self.producers[producer], first, last
 
     def numbers(self, index: int) -> Int64s:
-        """The sequence numbers of the events of one group, which has some."""
+        """The sequence numbers of the events of a group that has them."""
         row = self.rows[index]
         return self.sequences[index] if index in self.sequences else np.arange(row["count"]) + row["sequence"]
 
@@ -269,14 +269,14 @@ def _read(values: Own) -> Int64s | None:
 
 
 def _own(known: Mapping[int, Int64s], index: int) -> Own:
-    """The values of a group's events, or what reads them."""
+    """The values of a group's events, or their reader."""
     if isinstance(known, Beside):
         return partial(known.__getitem__, index) if index in known.places else None
     return known.get(index)
 
 
 class _Numbers:
-    """Names by number, each once."""
+    """Unique names by number."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -285,7 +285,7 @@ class _Numbers:
         return self._numbers.setdefault(name, len(self._numbers))
 
     def translate_all(self, parts: Sequence[tuple[Sequence[str], Int64s]]) -> list[int]:
-        """The numbers here of what had other numbers in each part, which may use a few of very many names."""
+        """Translates the numbers of each part, which may use only a few of very many names, into numbers here."""
         made: list[int] = []
         for names, numbers in parts:
             known: dict[int, int] = {NO_NUMBER: NO_NUMBER}
@@ -307,11 +307,12 @@ def row_to_group(
     first_file: int = 0,
     own: tuple[Own, Own] = (None, None),
 ) -> Group:
-    """The group that a row of ROW says.
+    """The group of a row of ROW.
 
     Args:
-        first_file: the number of the first file of the commit, if the row counts those of several commits through.
-        own: the sequence numbers and times of its events, if each has its own.
+        first_file: the number of the commit's first file, if the rows number the files of several commits
+            consecutively.
+        own: the sequence numbers and times of its events, if stored for each event.
     """
     channel, file, start, end, ordinal, count, form, producer, sequence, event_time, derivation = row
     return Group(
@@ -331,7 +332,7 @@ def row_to_group(
 
 
 def groups_to_json(groups: Groups) -> dict[str, Any]:
-    """Groups as what JSON holds: a list for each column, and none for one that has no values.
+    """Groups as JSON values: a list for each column that has values.
 
     >>> groups_to_json(Groups.of([Group(1, 0, 32, 64, 0, 2, "02" * 12, "p", 7)]))["sequence"]
     [7]
@@ -352,7 +353,7 @@ def groups_to_json(groups: Groups) -> dict[str, Any]:
 
 
 def set_aside(groups: Groups) -> tuple[Groups, list[Int64s]]:
-    """Groups whose values of single events are to lie in a file, and these values as that file has them."""
+    """Groups with the values of single events moved to a file, and the values in that file."""
     values: list[Int64s] = []
     count = 0
 
@@ -370,7 +371,7 @@ def set_aside(groups: Groups) -> tuple[Groups, list[Int64s]]:
 
 
 def bound(groups: Groups, load: Load) -> Groups:
-    """The same groups, able to load the values that lie beside them."""
+    """The groups, able to load the values that are in a file."""
 
     def of(known: Mapping[int, Int64s]) -> Mapping[int, Int64s]:
         return replace(known, load=load) if isinstance(known, Beside) else known

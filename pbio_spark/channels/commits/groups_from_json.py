@@ -1,4 +1,4 @@
-"""The groups of a commit from JSON, checked: they may have been written by anyone."""
+"""The groups of a commit from JSON, checked, since anyone may have written it."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def check_rows(
     if (file >= len(sizes)).any() or (np.diff(file) < 0).any():
         bad("the groups of a file are not contiguous, or name a file that the commit does not")
     is_first = np.diff(file, prepend=-1) > 0
-    # Channels that are derived alike share their events.
+    # Equally derived channels share their events.
     places = [name for name in (*PLACES, "format") if name != "channel"]
     is_shared = np.logical_and.reduce([np.diff(rows[name], prepend=-1) == 0 for name in places])
     is_shared &= np.diff(rows["channel"], prepend=-1) > 0
-    # What lies between the groups of a file are descriptions of formats, and events that were given up.
+    # Between the groups of a file are descriptions of formats, and abandoned events.
     free = np.where(is_first, 4, np.roll(rows["end"], 1))
     if not (is_shared | (free <= rows["start"]) & (rows["start"] < rows["end"]) & (rows["end"] <= sizes[file])).all():
         bad("the bytes of a group overlap others or exceed the file")
@@ -86,7 +86,7 @@ def check_rows(
 
 
 def _of_events(said: Any, rows: npt.NDArray[np.void], name: str) -> Mapping[int, Int64s]:
-    """Values of single events, the first of which the group has: all in the commit, or all beside it."""
+    """Values of single events, the first of which is in the group: all in the commit, or all beside it."""
     made: dict[int, Int64s] = {}
     places: dict[int, tuple[int, int]] = {}
     for one in a_list(said):
@@ -109,7 +109,7 @@ def _of_events(said: Any, rows: npt.NDArray[np.void], name: str) -> Mapping[int,
 def _numbers(said: Any, length: int, least: int = 0) -> Int64s:
     """A list of whole numbers."""
     listed = a_list(said, length)
-    # Of anything else, one long text for instance, an array might not fit into memory.
+    # An array of anything else, such as a long string, might not fit into memory.
     is_right = {int}.issuperset(map(type, listed))
     if not is_right or min(listed, default=least) < least or max(listed, default=0) > MOST:
         bad("expected a list of whole numbers")

@@ -1,4 +1,4 @@
-"""A writer's end: a connection for each publication that is under way, kept for the next one."""
+"""A writer's end: a connection for each publication in progress, kept for the next one."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from pbio_spark.errors import PbioError
 log = logging.getLogger("pbio_spark.channels")
 
 TIMEOUT = 10.0
-"""Seconds that a concentrator may say nothing to a writer that waits for it."""
+"""Seconds that a concentrator may be silent while a writer waits for it."""
 _GREETING = 5.0
-"""Seconds that it has for the first answer at most: nothing is handed over yet."""
+"""The most seconds to wait for the first answer, when nothing has been handed over yet."""
 _GREETING_AGAIN = 0.5
-"""The same for one that has just said nothing for too long."""
+"""The same after a concentrator has just been silent for too long."""
 _LONGEST = 1e9
-"""The most seconds that a system is asked to wait."""
+"""The longest timeout given to the operating system, in seconds."""
 _AGAIN = 30.0
-"""Seconds until one that would not talk to this program is asked again."""
+"""Seconds before a concentrator that refused this program is tried again."""
 
 Attempt: TypeAlias = "tuple[str, int]"
 """An application and the number of its batch."""
@@ -41,14 +41,14 @@ Attempt: TypeAlias = "tuple[str, int]"
 
 @dataclass(slots=True)
 class PublicationOutcome:
-    """What became of a publication.
+    """The outcome of a publication.
 
     Attributes:
-        kind: `stale`, if it was prepared for other channels than there are now; `busy`, if the concentrator has not
-            taken it; `lost`, if the connection has ended; `silent`, if it was ended because nothing came over it.
+        kind: `stale`, if it was prepared for channels that have changed; `busy`, if the concentrator has not taken it;
+            `lost`, if the connection ended; `silent`, if it was closed because nothing came over it.
         published: of `done`.
         error: of `failed`.
-        attempts: if it is `lost` or `silent`, it may be published as one of these, now or later, and otherwise is not.
+        attempts: if `lost` or `silent`, the publication may appear as one of these, now or later, and not otherwise.
     """
 
     kind: Literal["done", "failed", "stale", "busy", "lost", "silent"]
@@ -61,18 +61,18 @@ class ConcentratorConnection:
     """A connection to a concentrator. One thread at a time may use it.
 
     Attributes:
-        source: as which the concentrator derives.
-        most: bytes that a publication may have.
+        source: the source name under which the concentrator derives.
+        most: the most bytes of a publication.
         process: the number of the concentrator's process.
     """
 
     def __init__(self, place: MeetingPlace, space: str, timeout: float, greeting: float = _GREETING) -> None:
         """
         Args:
-            timeout: how many seconds it may say nothing to a publication.
-            greeting: how many it has to answer here.
+            timeout: how many seconds it may be silent during a publication.
+            greeting: how many seconds it has to answer the greeting.
 
-        Raises OSError if nobody is there; FrameError if that one does not talk to this program.
+        Raises OSError if no concentrator is there; FrameError if it refuses this program.
         """
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -95,7 +95,7 @@ class ConcentratorConnection:
             self.most = int(said["most"])
             self.process = int(said["process"])
             self._socket.settimeout(None)
-            if sys.platform == "linux":  # others lose at a shutdown what has come
+            if sys.platform == "linux":  # other systems lose received bytes at a shutdown
                 _limit(self._socket, min(timeout, _LONGEST))
             self._words = words
         except TimeoutError:
@@ -109,7 +109,7 @@ class ConcentratorConnection:
             raise
 
     def publish(self, events: Sequence[Prepared], control: int) -> PublicationOutcome:
-        """Hand events over, and wait for what becomes of them.
+        """Hand events over, and wait for the outcome.
 
         Args:
             control: the version of the last control change that they were prepared for.
@@ -128,7 +128,7 @@ class ConcentratorConnection:
         return PublicationOutcome("lost", attempts=attempts)
 
     def _awaited(self, attempts: list[Attempt]) -> PublicationOutcome | None:
-        """What comes of a publication, and until then the attempts at it; None if the connection has ended.
+        """Collects attempts until the outcome of a publication arrives; None if the connection ends.
 
         Raises BlockingIOError if nothing comes for too long; OSError, FrameError, KeyError, ValueError, TypeError.
         """
@@ -139,10 +139,10 @@ class ConcentratorConnection:
         return None
 
     def _hang_up(self, attempts: list[Attempt]) -> PublicationOutcome:
-        """End the connection to one that says nothing, and take what it has said until then.
+        """Close the connection to a silent concentrator, and take the messages that it has sent.
 
-        The system keeps that, and lets the other end say nothing more: so an attempt that is not among those that were
-        said cannot be made any more, whenever that process goes on.
+        The system keeps those messages and stops the other end from sending more. So an attempt that it has not
+        announced cannot be made any more, whenever that process resumes.
         """
         outcome = None
         with suppress(OSError, FrameError, KeyError, ValueError, TypeError):
@@ -160,7 +160,7 @@ class ConcentratorConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be used again."""
+        """Whether the connection can be used again."""
         return self._socket.fileno() >= 0
 
     def close(self) -> None:
@@ -177,27 +177,27 @@ class ConcentratorClient:
     def __init__(self, place: MeetingPlace, space: str, timeout: float = TIMEOUT) -> None:
         """
         Args:
-            timeout: how many seconds a concentrator may say nothing to a writer that waits for it.
+            timeout: how many seconds a concentrator may be silent while a writer waits for it.
         """
         self.timeout = timeout
         self._place = place
         self._space = space
         self._is_silent = False
-        """Whether the last connection ended so."""
+        """Whether the last connection ended in silence."""
         self._idle: deque[ConcentratorConnection] = deque()
         self._process = os.getpid()
         self._refused_until = 0.0
         self._why = ""
-        """Why the concentrator cannot be used; empty if there was none."""
+        """Why the concentrator cannot be used; empty if none was there."""
 
     def connection(self, *, again: bool = False) -> ConcentratorConnection | None:
-        """A connection that no other thread uses; None if no concentrator is there, or none that talks to this program.
+        """A connection that no other thread uses; None if no concentrator is there, or it refuses this program.
 
         Args:
-            again: whether to ask even one that has just refused.
+            again: whether to try even a concentrator that has just refused.
         """
         if self._process != os.getpid():
-            # Those of the parent are its own.
+            # The parent's connections remain the parent's.
             self._idle, self._process = deque(), os.getpid()
         with suppress(IndexError):
             return self._idle.pop()
@@ -219,7 +219,7 @@ class ConcentratorClient:
         self._idle.append(connection)
 
     def is_silent(self) -> None:
-        """A connection has ended because the concentrator said nothing: others are not tried for some time."""
+        """A connection ended in silence: no others are tried for some time."""
         self._is_silent = True
         while self._idle:
             with suppress(IndexError):
@@ -232,18 +232,18 @@ class ConcentratorClient:
         log.warning("publishing without the concentrator of %s: %s", self._place.root, reason)
 
     def required(self) -> PbioError:
-        """The error where one is required, and none is there."""
+        """The error if a concentrator is required but none is there."""
         root = self._place.root
         reason = "no concentrator of this space is running here"
         hint = f"start one: pbio space concentrate {root}; it listens at {self._place.socket}"
         if self._why:
             reason = f"this program cannot use the concentrator of this space: {self._why}"
-            hint = f"end it, and start another one: pbio space concentrate {root}; or open with concentrator='auto'"
+            hint = f"stop it and start another: pbio space concentrate {root}; or open with concentrator='auto'"
         return PbioError(CODE, reason, file=root, hint=hint)
 
 
 def _limit(connection: socket.socket, seconds: float) -> None:
-    """Let each call raise BlockingIOError after so long, without a call more for each, as Python's timeouts have."""
+    """Let each call raise BlockingIOError after a timeout, without the extra system calls of Python's timeouts."""
     limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6) or (seconds < 1))
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
         connection.setsockopt(socket.SOL_SOCKET, option, limit)

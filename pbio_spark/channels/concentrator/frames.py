@@ -1,13 +1,13 @@
-"""Messages between a concentrator and its writers: JSON, and bytes that it describes. Nothing in them is code.
+"""Messages between a concentrator and its writers: JSON, and bytes that the JSON describes; never code.
 
-A message is 4 bytes that name the protocol, the length of the JSON as u32be and that of the bytes as u64be, and then
-both. The JSON is an object; its `kind` says what it is:
+A message is 4 bytes that name the protocol, the length of the JSON as u32be, the length of the bytes as u64be, then
+both. The JSON is an object whose `kind` is one of:
 
-    hello      from a writer, first: which space it means, and which versions it speaks
-    welcome    the answer: what the concentrator accepts;  refused: why it does not talk to the writer
+    hello      from a writer, first: its space and the versions that it speaks
+    welcome    the answer: what the concentrator accepts;  refused: why it refuses the writer
     publish    from a writer: encoded events
-    trying     they are about to be published as the batch of this application and number, and under no other since then
-    done, failed, stale, busy     the answer: what became of them
+    trying     they will now be published as this application's batch of this number, and under no other
+    done, failed, stale, busy     the answer: the outcome
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ PROTOCOL = [1, VERSION]
 PREFIX = struct.Struct(">4sIQ")
 _MAGIC = b"pbc\x01"
 LONGEST_WORD = 1 << 20
-"""The most bytes of the JSON of a message that has nothing else."""
+"""The most bytes of JSON in a message without other bytes."""
 
 _AT_ONCE = 4096
-"""Bytes that are taken from the system at once."""
+"""Bytes received in one call."""
 
 _FACTS = ("file", "offset", "format", "field", "hint", "record")
 _LONGEST_FACT = 10_000
 
 
 class FrameError(Exception):
-    """The other end does not speak this protocol, or it has been cut off."""
+    """The other end does not speak this protocol, or a message was cut off."""
 
 
 def frame(said: dict[str, Any], body: Iterable[Any] = ()) -> list[Any]:
-    """A message as buffers, one after the other."""
+    """A message as a sequence of buffers."""
     text = json.dumps(said, separators=(",", ":")).encode()
     pieces = [memoryview(one).cast("B") for one in body]
     return [PREFIX.pack(_MAGIC, len(text), sum(map(len, pieces))) + text, *pieces]
 
 
 def lengths(prefix: bytes | bytearray) -> tuple[int, int]:
-    """The lengths that a message begins with. Raises FrameError."""
+    """The lengths at the start of a message. Raises FrameError."""
     magic, text, body = PREFIX.unpack(prefix)
     if magic != _MAGIC:
         raise FrameError("not a message of this protocol")
@@ -67,7 +67,7 @@ def parsed(text: bytes | bytearray | memoryview) -> dict[str, Any]:
 
 
 def received(connection: socket.socket, count: int) -> bytearray | None:
-    """So many bytes; None if the connection has ended before the first one. Raises FrameError, OSError."""
+    """A number of bytes; None if the connection ended before the first one. Raises FrameError, OSError."""
     made = bytearray(count)
     view, at = memoryview(made), 0
     while at < count:
@@ -81,7 +81,7 @@ def received(connection: socket.socket, count: int) -> bytearray | None:
 
 
 def word(connection: socket.socket) -> dict[str, Any] | None:
-    """The next message, which has no bytes beside its JSON; None if the connection has ended.
+    """The next message, without bytes after its JSON; None if the connection has ended.
 
     Raises FrameError, OSError.
     """
@@ -98,7 +98,7 @@ def word(connection: socket.socket) -> dict[str, Any] | None:
 
 
 class Words:
-    """The messages that come over a connection, none of which has bytes beside its JSON, in few calls."""
+    """The messages of a connection, without bytes after their JSON, read in few calls."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -126,7 +126,7 @@ class Words:
 
 
 def error_to_json(error: PbioError) -> dict[str, Any]:
-    """An error as what JSON holds.
+    """An error as JSON values.
 
     >>> json_to_error(error_to_json(PbioError("PBIO_NO_ROOM", "full", file="a", hint="wait"))).hint
     'wait'
@@ -137,7 +137,7 @@ def error_to_json(error: PbioError) -> dict[str, Any]:
 
 
 def json_to_error(said: Any) -> PbioError:
-    """The error; its class is PbioError, whatever it was. Raises FrameError."""
+    """The error, as a PbioError whatever its class was. Raises FrameError."""
     if not isinstance(said, dict) or not isinstance(said.get("code"), str) or not isinstance(said.get("reason"), str):
         raise FrameError("an error without a code or a reason")
     error = PbioError(said["code"], said["reason"])

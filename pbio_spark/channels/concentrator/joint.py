@@ -1,4 +1,4 @@
-"""Publications of several programs in one commit, each as if those before it had been committed on their own."""
+"""Publications of several programs in one commit, with the same result as separate commits."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pbio_spark.channels.publish.publisher import Publisher
 
 Announce: TypeAlias = "Callable[[Sequence[int]], tuple[tuple[str, int], set[int]]]"
-"""Takes the indexes of the publications that the next attempt is to publish. Returns the application and the number of
-that batch, which is a new one, and which of the publications are taken back. The commit of a number has events of all
-that were announced under it and not taken back, and of no others."""
+"""Takes the indexes of the publications that the next attempt will publish. Returns the application and the new number
+of that batch, and which of the publications are withdrawn. The commit of that number has the events of all publications
+that were announced under it and not withdrawn, and of no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Publication:
     """A publication of another program.
 
     Attributes:
-        events: what it is to publish.
-        control: the version of the last control change that the program knew of; None if it makes no difference.
+        events: the events to publish.
+        control: the version of the last control change that the program knew of; None if it does not matter.
     """
 
     events: Sequence[Prepared]
@@ -42,16 +42,16 @@ class Publication:
 def publish_each(
     publisher: Publisher, handed: Sequence[Publication], announce: Announce
 ) -> list[Published | PbioError | None]:
-    """Publish what several processes have handed over in one commit, as if they published it one after the other.
+    """Publish the events of several processes in one commit, as if they published one after another.
 
     Args:
-        announce: told before each attempt what it is to publish.
+        announce: called before each attempt with what it will publish.
 
     Returns:
-        What became of each: as `Publisher.publish` returns it, or raises it; None if it was prepared for other channels
-        than there are now, or `announce` took it back.
+        The outcome of each: as `Publisher.publish` returns or raises it; None if it was prepared for channels that have
+        changed, or `announce` withdrew it.
 
-    Raises what `Publisher.publish` raises of all, such as PBIO_FILE_SYSTEM and PBIO_OUTCOME_UNKNOWN.
+    Raises what `Publisher.publish` raises for all of them, such as PBIO_FILE_SYSTEM and PBIO_OUTCOME_UNKNOWN.
     """
     batch = Joint(publisher, handed, announce)
     return batch.results(publisher.commit(batch))
@@ -70,18 +70,18 @@ class Joint(Batch):
         self._announce = announce
         self._taken_back: set[int] = set()
         self._new: list[int | PbioError | None] = [None] * len(handed)
-        """How many events of each are new; or what is wrong with it, as `results` has it."""
+        """How many events of each publication are new, or its error."""
         self._made: tuple[list[dict[int, int] | None], Packed] | None = None
 
     def results(self, published: Published) -> list[Published | PbioError | None]:
-        """What became of each publication."""
+        """The outcome of each publication."""
         return [
             Published(published.version if new else None, new, groups.events - new) if isinstance(new, int) else new
             for new, groups in zip(self._new, self._groups, strict=True)
         ]
 
     def try_once(self, holder: str) -> Published | None:
-        """As `Batch` has it."""
+        """Implements `Batch.try_once`."""
         state = self._history.catch_up()
         while True:
             packed = self._pack(state)
@@ -89,7 +89,8 @@ class Joint(Batch):
             if not packed:
                 self._late.discard()
                 return Published(None, 0, 0)
-            # Again before each attempt, after the log was read: a writer that has hung up may have looked meanwhile.
+            # Repeated before each attempt, after reading the log: a writer that hung up may have looked there
+            # meanwhile.
             transaction, taken_back = self._announce(included)
             self._taken_back |= taken_back
             if taken_back:
@@ -120,7 +121,7 @@ class Joint(Batch):
         return [made]
 
     def _known(self, state: State) -> list[dict[int, int] | PbioError | None]:
-        """What is known of each publication's events after those before it; or what is wrong with it."""
+        """What is already published of each publication, given those before it; or its error."""
         own: dict[tuple[int, str], int] = {}
         sequences = ChainMap(own, state.sequences)
         found: list[dict[int, int] | PbioError | None] = []
@@ -139,7 +140,7 @@ class Joint(Batch):
         return found
 
     def _settle(self, index: int, known: dict[int, int] | PbioError | None) -> dict[int, int] | None:
-        """Note what becomes of a publication; returns what is known of its events if some are to be published."""
+        """Note the outcome of a publication; returns what is already published if some events remain."""
         if not isinstance(known, dict):
             self._new[index] = known
             return None
@@ -149,7 +150,7 @@ class Joint(Batch):
 
     def _discard_made(self) -> None:
         if self._made is not None:
-            with suppress(PbioError):  # as long as it stays, it is that of a dead writer
+            with suppress(PbioError):  # if it stays, it counts as a dead writer's
                 self._folder.remove(self._made[1].file.path)
         self._made = None
 

@@ -1,4 +1,4 @@
-"""Encoded events <-> the bytes of a message. Whatever a process sends is checked before it comes near the log."""
+"""Encoded events <-> the bytes of a message. What a process sends is checked before it comes near the log."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Lookup: TypeAlias = "Callable[[str], Format]"
 """The format of an ID in hexadecimal. Raises PBIO_UNKNOWN_FORMAT."""
 
 _HEADER = 8
-"""Bytes of an item before the record, which begins with the ID of its format (ffs-wire-format 2.2)."""
+"""Bytes of an item before the record, which starts with its format ID (ffs-wire-format 2.2)."""
 _DATA_ITEM = 3 << 56
-"""The kind of such an item, before the six bytes of its length."""
+"""The kind of a data item, before the six bytes of its length."""
 
 _LIMITS = np.iinfo(np.int64)
 _BOUNDS = {
@@ -38,11 +38,11 @@ _BOUNDS = {
 _LEAST, _MOST = (
     np.array([_BOUNDS.get(name, (_LIMITS.min, _LIMITS.max))[i] for name in ROW.names or ()], np.int64) for i in (0, 1)
 )
-"""What each column of a group may be; those that are not named here are compared with each other."""
+"""The range of each column of a group; the other columns are checked against each other."""
 
 
 def prepared_to_message(events: Sequence[Prepared]) -> tuple[list[dict[str, Any]], list[Any]]:
-    """Events as what JSON holds, and the buffers that it describes."""
+    """Events as JSON values, and the buffers that these describe."""
     said, buffers = [], []
     for one in events:
         groups = one.groups
@@ -63,7 +63,7 @@ def prepared_to_message(events: Sequence[Prepared]) -> tuple[list[dict[str, Any]
 
 
 def size_of(events: Sequence[Prepared]) -> int:
-    """About how many bytes the message takes."""
+    """The approximate number of bytes of the message."""
     return sum(
         one.encoded.buffer.size
         + 24 * len(one.encoded.offsets)
@@ -76,7 +76,7 @@ def size_of(events: Sequence[Prepared]) -> int:
 def message_to_prepared(said: Any, body: memoryview, lookup: Lookup) -> list[Prepared]:
     """The events of a message, which share its memory.
 
-    Raises PBIO_BAD_VALUE for what contradicts itself, and PBIO_UNKNOWN_FORMAT.
+    Raises PBIO_BAD_VALUE for contradictions, and PBIO_UNKNOWN_FORMAT.
     """
     if not isinstance(said, list) or not said:
         _bad("no events")
@@ -102,7 +102,7 @@ class _Body:
         return taken
 
     def numbers(self, count: int) -> Int64s:
-        return np.frombuffer(self.take(8 * count), np.int64).copy()  # which is aligned
+        return np.frombuffer(self.take(8 * count), np.int64).copy()  # aligned
 
     def end(self) -> None:
         if self._at != len(self._body):
@@ -163,7 +163,7 @@ def _check_items(items: npt.NDArray[np.uint8], offsets: Int64s, form: Format) ->
     least = _HEADER + form.header_size + form.structs[0].record_length
     if sizes.min(initial=least) < least or sizes.max(initial=0) > len(items):
         _bad("an event is too short, or too long")
-    # So they follow on each other, and none is outside.
+    # So they are contiguous, and none is outside.
     heads = items[starts + np.arange(_HEADER)].view(">u8")[:, 0]
     ids = items[starts + np.arange(_HEADER, start)]
     if (heads != (sizes - _HEADER) | _DATA_ITEM).any() or (ids != np.frombuffer(form.id, np.uint8)).any():
@@ -171,16 +171,16 @@ def _check_items(items: npt.NDArray[np.uint8], offsets: Int64s, form: Format) ->
 
 
 def _check_rows(rows: npt.NDArray[np.void], offsets: Int64s, producers: int) -> None:
-    """Raise unless the groups follow on each other, and have all events."""
+    """Raise unless the groups are contiguous and cover all events."""
     columns = rows.view(np.int64).reshape(-1, len(ROW.names or ()))
     ordinals, counts = rows["ordinal"], rows["count"]
     if counts.min(initial=1) <= 0 or counts.max(initial=0) >= len(offsets) or counts.sum() != len(offsets) - 1:
-        _bad("the groups do not have all events")
+        _bad("the groups do not cover all events")
     ends = np.cumsum(counts)
     if (ordinals != ends - counts).any():
-        _bad("the groups do not follow on each other")
+        _bad("the groups are not contiguous")
     if (rows["start"] != offsets[ordinals]).any() or (rows["end"] != offsets[ends]).any():
-        _bad("the groups lie elsewhere than their events")
+        _bad("the groups and their events are in different places")
     times = rows["event_time"]
     wrong = (
         (columns < _LEAST).any()
@@ -190,7 +190,7 @@ def _check_rows(rows: npt.NDArray[np.void], offsets: Int64s, producers: int) -> 
         or not (are_dates(times) | (times == NO_TIME)).all()
     )
     if wrong:
-        _bad("a group has values that it cannot have")
+        _bad("a group has impossible values")
 
 
 def _bytes_of(values: npt.NDArray[Any]) -> bytes:
@@ -199,7 +199,7 @@ def _bytes_of(values: npt.NDArray[Any]) -> bytes:
 
 def _count(said: Any) -> int:
     if type(said) is not int or not 0 <= said <= LARGEST:
-        _bad("a length that is not one")
+        _bad("an invalid length")
     return said
 
 

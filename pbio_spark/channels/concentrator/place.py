@@ -18,20 +18,20 @@ from pbio_spark.errors import PbioError
 
 CODE = "PBIO_CONCENTRATOR"
 FOLDER = "PBIO_RUNTIME_DIR"
-"""The environment variable that names the folder of sockets, for both ends; by default `/tmp/pbio-<user's number>`."""
+"""The environment variable that names the folder of sockets, for both ends; default `/tmp/pbio-<user ID>`."""
 
 _LONGEST_PATH = 100
-"""The most bytes of a socket's path, a little less than what systems allow."""
+"""The most bytes of a socket's path, a little less than systems allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeetingPlace:
-    """Where processes of this machine and user meet for one space.
+    """The place where processes of this machine and user meet for one space.
 
     Attributes:
         folder: of sockets.
-        name: of the space there: a digest of where it is, and of its ID. Links to a space lead to the same name, and a
-            copy of it, which has the same ID, to another.
+        name: of the space there: a digest of its location and ID. Links to a space lead to the same name; a copy of it,
+            which has the same ID, leads to another.
         root: of the space, as it was opened.
         file: the space's first file, if it is on a local disk.
     """
@@ -53,7 +53,7 @@ class MeetingPlace:
 
     @property
     def identity(self) -> list[int]:
-        """What tells the space from another in its place, as in another container; empty if it is not on a disk."""
+        """Tells the space from another at the same path, as in another container; empty if it is not on a disk."""
         if self.file is None:
             return []
         with suppress(OSError):
@@ -73,7 +73,7 @@ def place_of(folder: Folder, space: str) -> MeetingPlace | None:
 
 
 def is_private(folder: str) -> bool:
-    """Whether a folder is this user's, and nobody else can enter it."""
+    """Whether a folder belongs to this user, and only this user can enter it."""
     try:
         found = os.lstat(folder)
     except OSError:
@@ -82,7 +82,7 @@ def is_private(folder: str) -> bool:
 
 
 def is_own_peer(connection: socket.socket) -> bool:
-    """Whether a process of this user is at the other end; where the system does not say, the folder has to do."""
+    """Whether the other end is a process of this user; if the system cannot say, the folder's privacy must do."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -91,7 +91,7 @@ def is_own_peer(connection: socket.socket) -> bool:
 
 
 class Occupied:
-    """A place where this process listens, until it is closed or dies. Raises PBIO_CONCENTRATOR."""
+    """A place where this process listens until it closes it or dies. Raises PBIO_CONCENTRATOR."""
 
     def __init__(self, place: MeetingPlace) -> None:
         self.place = place
@@ -101,7 +101,7 @@ class Occupied:
             raise PbioError(CODE, "the path of the socket is too long", file=place.socket, hint=hint)
         self._lock = _locked(place)
         try:
-            # Whoever listened there is dead: it held the lock.
+            # The earlier listener is dead, since it held the lock.
             with suppress(FileNotFoundError):
                 os.unlink(place.socket)
             self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -123,7 +123,7 @@ class Occupied:
                 os.utime(path)
 
     def leave(self) -> None:
-        """Take no more connections. It may be called again."""
+        """Accept no more connections. May be called again."""
         with suppress(OSError):
             os.unlink(self.place.socket)
         with suppress(OSError):
@@ -131,7 +131,7 @@ class Occupied:
         self.listener.close()
 
     def close(self) -> None:
-        """Give the place to another process."""
+        """Leave the place to another process."""
         self.leave()
         if not self._lock.closed:
             with suppress(OSError):
@@ -147,10 +147,10 @@ def _make_private(folder: str) -> None:
             raise
         except OSError as error:
             reason = f"cannot make the folder of sockets: {error.strerror}"
-            raise PbioError(CODE, reason, file=folder, hint=f"{FOLDER} names another") from error
+            raise PbioError(CODE, reason, file=folder, hint=f"set {FOLDER} to another folder") from error
     if not is_private(folder):
-        reason = "the folder of sockets is not yours alone"
-        hint = f"remove it, or make it yours with mode 0700; or set {FOLDER} to another, for the writers too"
+        reason = "the folder of sockets is not private to you"
+        hint = f"remove it, or make it yours with mode 0700; or set {FOLDER} to another folder, for the writers too"
         raise PbioError(CODE, reason, file=folder, hint=hint)
 
 
@@ -161,7 +161,7 @@ def _locked(place: MeetingPlace) -> IO[str]:
         file = open(number, "r+")  # noqa: SIM115 - it stays locked as long as it is open
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The one before may have removed it between the two steps.
+            # The previous process may have removed it between the two steps.
             if _is_at(file, place.lock):
                 file.truncate(0)
                 file.write(str(os.getpid()))
@@ -172,9 +172,9 @@ def _locked(place: MeetingPlace) -> IO[str]:
             file.close()
             raise PbioError(
                 CODE,
-                f"process {holder} is the concentrator of this space already",
+                f"process {holder} is already the concentrator of this space",
                 file=place.root,
-                hint="writers find that one; end it with SIGTERM to start another, or with SIGKILL if it is stopped",
+                hint="writers find it; to start another, end it with SIGTERM, or with SIGKILL if it is stopped",
             ) from None
         except BaseException:
             file.close()

@@ -1,4 +1,4 @@
-"""`Concentrator`: takes publications from the processes of a machine, and commits those that come together at once."""
+"""`Concentrator`: takes publications from the processes of a machine, and commits those that arrive together as one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pbio_spark.formats import Format
 log = logging.getLogger("pbio_spark.channels")
 
 _LOOK_AGAIN = 60.0
-"""Seconds between two looks whether the space is still there."""
+"""Seconds between checks that the space still exists."""
 _FORMATS = 10_000
 
 
@@ -40,10 +40,10 @@ class ConcentratorLimits:
     """Limits of a concentrator.
 
     Attributes:
-        linger: how many seconds a publication waits for others, unless all that are expected have come.
-        publication: the most bytes of one publication; larger ones are left to the writers.
-        waiting: the most bytes of all publications that wait or are being committed; senders of more wait.
-        connections: the most that are open at once; others publish on their own.
+        linger: how many seconds a publication waits for others, unless all expected ones have arrived.
+        publication: the most bytes of one publication; writers commit larger ones themselves.
+        waiting: the most bytes of all publications that wait or are being committed; further senders wait.
+        connections: the most open connections; other writers publish on their own.
     """
 
     linger: float = 0.003
@@ -71,7 +71,7 @@ class Totals:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A publication, and who waits for what becomes of it."""
+    """A publication, and the visitor that waits for its outcome."""
 
     visitor: Visitor
     publication: Publication
@@ -79,7 +79,7 @@ class _Waiting:
     room: Allowance
 
     def answer(self, said: dict[str, Any] | None) -> None:
-        """Say what became of it; None ends the connection."""
+        """Send the outcome; None ends the connection."""
         self.room.give(self.size)
         self.visitor.answer(said)
 
@@ -91,7 +91,7 @@ class Concentrator:
         place: where it listens.
         process: the number of this process.
         totals: what it has done.
-        failure: why it has ended by itself.
+        failure: why it ended by itself.
     """
 
     def __init__(self, space: ChannelSpace, limits: ConcentratorLimits | None = None) -> None:
@@ -137,9 +137,9 @@ class Concentrator:
         self.stop()
 
     def stop(self) -> None:
-        """Take no more publications, finish the commit that is being made, and tell the other writers.
+        """Accept no more publications, finish the current commit, and tell the other writers.
 
-        They publish on their own.
+        These then publish on their own.
         """
         with self._changed:
             self._is_stopping = True
@@ -202,7 +202,7 @@ class Concentrator:
         }
 
     def _take(self, visitor: Visitor, said: dict[str, Any], body: memoryview, size: int) -> None:
-        """Let a publication wait for its commit. Raises FrameError if its sender does not wait for the one before."""
+        """Queue a publication for its commit. Raises FrameError if its sender has not waited for the one before."""
         try:
             if visitor.is_waiting:
                 raise FrameError("a publication before the answer to the last one")
@@ -221,7 +221,7 @@ class Concentrator:
             if not self._is_stopping:
                 self._queue.append(waiting)
                 self._expected.discard(visitor)
-                if len(self._queue) == 1 or not self._expected:  # else nobody goes on
+                if len(self._queue) == 1 or not self._expected:  # else no thread continues
                     self._changed.notify_all()
                 return
         waiting.answer({"kind": "busy"})
@@ -247,7 +247,7 @@ class Concentrator:
                     return []
                 self._changed.wait()
             until = time.monotonic() + self._limits.linger
-            # Whoever took part in the last commit is about to publish again.
+            # Writers of the last commit are about to publish again.
             while self._expected and not self._is_stopping:
                 left = until - time.monotonic()
                 if left <= 0:
@@ -273,7 +273,7 @@ class Concentrator:
                 one.answer(_result_to_json(result))
         except Exception:
             log.exception("concentrator: this is a defect; the writers publish on their own")
-            # They look into the log for what was announced to them.
+            # They look in the log for what was announced to them.
             for one in batch:
                 one.answer(None)
 
@@ -283,13 +283,13 @@ class Concentrator:
         except PbioError as error:
             is_shared = error.code in PASSING or error.code in ("PBIO_BAD_LOG", "PBIO_NO_SPACE")
             if len(batch) > 1 and not is_shared:
-                # It may be the fault of one of them.
+                # One of the publications may be at fault.
                 return [result for one in batch for result in self._results([one])]
             self._check_space(error)
             return [error] * len(batch)
 
     def _announce(self, batch: Sequence[_Waiting], included: Sequence[int]) -> tuple[tuple[str, int], set[int]]:
-        """Tell writers the name of the attempt at publishing their events; see `Joint`."""
+        """Tell writers the name of the attempt to publish their events; see `Joint`."""
         self._number += 1
         (said,) = frame({"kind": "trying", "application": self._application, "number": self._number})
         gone = {i for i in included if not batch[i].visitor.tell(said)}
@@ -304,7 +304,7 @@ class Concentrator:
             self._check_space(PbioError("PBIO_NO_SPACE", "the space is gone", file=self._space.root))
 
     def _check_space(self, error: PbioError) -> None:
-        """End if the space is gone, or another one is in its place."""
+        """End if the space is gone or was replaced by another."""
         with suppress(PbioError):
             if not self._space.is_there:
                 self.failure = error

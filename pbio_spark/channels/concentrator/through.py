@@ -1,12 +1,12 @@
-"""Publishing by way of a concentrator where there is one, with the result that publishing directly has.
+"""Publishing through a concentrator if there is one, with the same result as publishing directly.
 
-Events are prepared for the channels that this process knows of. If there are others by now the concentrator says so,
-and they are prepared again: so a writer need not read the log, which others are adding to all the time.
+Events are prepared for the channels that this process knows. If channels have changed, the concentrator says so, and
+the events are prepared again. So a writer need not read the log, to which others keep adding.
 
-If a concentrator dies, or says nothing for too long, its writers look into the log whether it has committed what it had
-told them it would, in the same step in which they would publish it themselves. A commit of its that is still to come is
-for the version after the last one that they see: either they find it there, or that version is theirs. For any other it
-would tell them first, and their connections are closed.
+If a concentrator dies, or is silent for too long, its writers look in the log for the commits that it announced, in the
+same step in which they would publish the events themselves. A commit of the concentrator that is still to come is for
+the version after the last one that they see: either they find it there, or that version is theirs. For any other
+version it would tell them first, and their connections are closed.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ log = logging.getLogger("pbio_spark.channels")
 Use = Literal["auto", "off", "required"]
 
 _TRIES = 5
-"""How often events are handed over, if there are other channels by then, or the concentrator is another one."""
+"""How often events are handed over again because channels or the concentrator have changed."""
 
 
 class Through:
-    """The way of a process's publications for one space."""
+    """Publishes for a process in one space."""
 
     def __init__(
         self, publisher: Publisher, preparer: Preparer, space: str, use: Use, timeout: float | timedelta = TIMEOUT
     ) -> None:
         """
         Args:
-            timeout: how long a concentrator may say nothing.
+            timeout: how long a concentrator may be silent.
 
-        Raises PBIO_BAD_OPTION; PBIO_CONCENTRATOR if one is required, and none is there.
+        Raises PBIO_BAD_OPTION; PBIO_CONCENTRATOR if one is required but none is there.
         """
         check_word(use, ("auto", "off", "required"), "concentrator")
         seconds = to_seconds(timeout, "a concentrator")
@@ -76,9 +76,9 @@ class Through:
                     raise self._required()
 
     def publish(self, submissions: Sequence[Submission], find: Find) -> Published | None:
-        """What became of a publication; None if it is to be published directly.
+        """The outcome of a publication; None if it must be published directly.
 
-        Raises what `Publisher.publish` raises; PBIO_CONCENTRATOR if one is required, and none is there.
+        Raises what `Publisher.publish` raises; PBIO_CONCENTRATOR if one is required but none is there.
         """
         for _ in range(_TRIES):
             with self._connection() as connection:
@@ -107,7 +107,7 @@ class Through:
 
     @contextmanager
     def _connection(self) -> Iterator[ConcentratorConnection | None]:
-        """A connection, if there is somebody to talk to; it is kept if it ends well."""
+        """A connection, if a concentrator is available; kept for later unless an error occurs."""
         client = self._client
         connection = None if client is None else client.connection(again=self._use == "required")
         try:
@@ -125,20 +125,20 @@ class Through:
         return self._client.required()
 
     def _prepared(self, submissions: Sequence[Submission], find: Find) -> tuple[int, list[Prepared]]:
-        """The events, and the version of the last control change that they are prepared for."""
+        """The prepared events, and the version of the last control change that they are prepared for."""
         control = self._history.state.control
         try:
             return control, self._preparer.prepare_all(submissions, find)
         except PbioError:
-            # It may be another matter with what others have done meanwhile.
+            # What others did meanwhile may resolve it.
             now = self._history.catch_up().control
             if now == control:
                 raise
             return now, self._preparer.prepare_all(submissions, find)
 
     def _derives_itself(self, connection: ConcentratorConnection, prepared: Sequence[Prepared]) -> bool:
-        """Whether something is derived from the events by a source that has another name, or grants or limits what the
-        concentrator does not."""
+        """Whether a source must derive something from the events that has another name than the concentrator, or grants
+        or limits other things."""
         if self._publisher.deriver.source == connection.source:
             return False
         with self._history.lock:
@@ -148,8 +148,8 @@ class Through:
         """Find a publication in the log, or publish it.
 
         Args:
-            attempts: as which batches it may be published.
-            since: a version before which it is not.
+            attempts: the batches as which it may be published.
+            since: a version before which it cannot be.
         """
         log.warning("a concentrator does not answer; publishing to %s without it", self._publisher.folder.root)
         seen = since

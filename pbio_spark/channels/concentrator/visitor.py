@@ -21,13 +21,13 @@ from pbio_spark.channels.concentrator.frames import (
 )
 
 _AT_ONCE = 16 << 10
-"""The most bytes that are taken of a message before it is known whether there is room for it."""
+"""The most bytes that are read of a message before room for it is reserved."""
 _PATIENCE = 30.0
-"""Seconds without a byte inside a message, after which its sender is taken for lost."""
+"""Seconds without a byte inside a message, after which its sender counts as lost."""
 
 
 class Allowance:
-    """The bytes of publications that a concentrator may hold. Those who ask are served in order."""
+    """The bytes of publications that a concentrator may hold. Requests are served in order."""
 
     def __init__(self, most: int) -> None:
         self._free = most
@@ -36,7 +36,7 @@ class Allowance:
         self._is_closed = False
 
     def take(self, size: int) -> bool:
-        """Wait until there is room; False if there will be none any more."""
+        """Wait until there is room; False if there will be no more."""
         ticket = object()
         with self._changed:
             self._asking.append(ticket)
@@ -49,23 +49,23 @@ class Allowance:
             return not self._is_closed
 
     def give(self, size: int) -> None:
-        """Give room back."""
+        """Release room."""
         with self._changed:
             self._free += size
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody wait any more."""
+        """End all waiting."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
 
 class Visitor:
-    """A connection. One thread receives; another may tell it something meanwhile.
+    """A connection. One thread receives; another may send meanwhile.
 
     Attributes:
-        is_waiting: whether it waits for what becomes of a publication; its connection is not closed before that.
+        is_waiting: whether it waits for the outcome of a publication; its connection is not closed before that.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -73,12 +73,12 @@ class Visitor:
         self._connection = connection
         self._has_left = False
         self._open = threading.Lock()
-        """Held while the connection is used by its number, which another one has once it is closed."""
+        """Held while the connection's file descriptor is in use, which another gets once it is closed."""
         self._rest = b""
-        """What came after the last message."""
+        """Bytes received after the last message."""
 
     def greet(self, space: str, welcome: dict[str, Any]) -> bool:
-        """Answer the first message; whether the visitor may stay. Raises FrameError, OSError."""
+        """Answer the first message; returns whether the visitor may stay. Raises FrameError, OSError."""
         self._connection.settimeout(_PATIENCE)
         hello = word(self._connection)
         if hello is None:
@@ -95,9 +95,9 @@ class Visitor:
         return refused is None
 
     def request(self, room: Allowance, most: int) -> tuple[dict[str, Any], memoryview, int] | None:
-        """The next publication, and how much room it has taken; None at the end. Raises FrameError, OSError."""
+        """The next publication, and the room that it takes; None at the end. Raises FrameError, OSError."""
         if not self._rest:
-            # Most publications come as a whole, and take one call.
+            # Most publications arrive whole, in one call.
             self._rest = self._connection.recv(_AT_ONCE)
             if not self._rest:
                 return None
@@ -131,12 +131,13 @@ class Visitor:
         return more
 
     def tell(self, said: dict[str, Any] | bytes) -> bool:
-        """Hand a message to the system for the visitor; False, and the connection ends, if it is gone or does not read.
+        """Hand a message for the visitor to the system. Returns False and ends the connection if it is gone or does not
+        read.
 
-        What the system has taken, the visitor gets even if this process dies.
+        The visitor gets what the system has taken even if this process dies.
 
         Args:
-            said: what JSON holds, or the bytes of the frame.
+            said: JSON values, or the bytes of the frame.
         """
         data = said if isinstance(said, bytes) else frame(said)[0]
         with suppress(OSError), self._open:
@@ -146,7 +147,7 @@ class Visitor:
         return False
 
     def answer(self, said: dict[str, Any] | None) -> None:
-        """Tell the visitor what became of its publication; None ends the connection."""
+        """Tell the visitor the outcome of its publication; None ends the connection."""
         with self._open:
             self.is_waiting = False
         if said is None:
@@ -162,7 +163,7 @@ class Visitor:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the connection, now or when nothing is waited for any more."""
+        """Close the connection, now or once it waits for nothing more."""
         with self._open:
             self._has_left = True
             if not self.is_waiting:

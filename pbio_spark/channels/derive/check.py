@@ -1,4 +1,4 @@
-"""Whether the programs of a derivation suit its channels; what it is then recorded as."""
+"""Checks that the programs of a derivation suit its channels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 
 EMITTED = "emitted"
-"""The name by which `period` knows how many events it has made in this run."""
+"""The name under which `period` sees how many events it has made in this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Checked:
     """A derivation whose programs compile against the types of its channels.
 
     Attributes:
-        derivation: with `is_ordered` as it is.
-        programs: by `filter`, `transform`, `dequeue` and `period`.
-        kept: names and types of all that the programs keep.
+        derivation: with `is_ordered` set.
+        programs: keyed by `filter`, `transform`, `dequeue` and `period`.
+        kept: names and types of all state that the programs keep.
     """
 
     derivation: Derivation
@@ -40,7 +40,7 @@ class Checked:
 def check_derivation(parent: Format, own: Format, derivation: Derivation) -> Checked:
     """Compile all programs of a derivation against the types of its channels.
 
-    Raises PBIO_BAD_PROGRAM with all mistakes of a program, or with what it costs; PBIO_BAD_OPTION for a service.
+    Raises PBIO_BAD_PROGRAM with all mistakes of a program, or with its cost; PBIO_BAD_OPTION for a service.
     """
     functions = tuple(map(declared, derivation.services))
     shared = shared_params(derivation)
@@ -74,7 +74,7 @@ def check_derivation(parent: Format, own: Format, derivation: Derivation) -> Che
 
 
 def shared_params(derivation: Derivation) -> list[ecode.Param]:
-    """What all programs of a derivation see: `param` and `state`, if there are any."""
+    """The parameters that all programs of a derivation see: `param` and `state`, if any."""
     params = []
     if derivation.parameters:
         block = block_to_record(derivation.parameters, PARAMETERS_TYPE)
@@ -86,27 +86,27 @@ def shared_params(derivation: Derivation) -> list[ecode.Param]:
 
 
 def period_params(record: Record) -> list[ecode.Param]:
-    """What `period` sees besides."""
+    """The parameters that only `period` sees."""
     return [ecode.Param(EMITTED, INT64), ecode.Param("output", record, ecode.Mode.OUT)]
 
 
 def alters(source: str) -> bool:
-    """Whether `dequeue` fills `output`, rather than only saying which events leave."""
+    """Whether `dequeue` fills `output`, rather than only choosing which events are kept."""
     try:
         return any(token.text == "output" for token in Lexer(source, set(), Limits().nesting))
     except Unreadable:
-        return False  # compiling it says what is wrong
+        return False  # compiling reports what is wrong
 
 
 def with_copy(source: str) -> str:
-    """`dequeue` with `output` as a copy of `input` at first, on the same lines as before."""
+    """`dequeue` with `output` initialised as a copy of `input`, with line numbers unchanged."""
     at = next(iter(Lexer(source, set(), Limits().nesting))).at + 1
     return f"{source[:at]} output = input; {source[at:]}"
 
 
 @lru_cache(4096)
 def normal_form(source: str | None) -> str | None:
-    """A program without its comments and its layout: two of one normal form do the same.
+    """A program without its comments and its layout: equal normal forms mean equal behaviour.
 
     >>> normal_form("{return input.x>0; /* positive */ }")
     '{ return input . x > 0 ; }'
@@ -117,7 +117,7 @@ def normal_form(source: str | None) -> str | None:
     try:
         words = [token.text for token in lexer]
     except Unreadable:
-        return source  # compiling it says what is wrong
+        return source  # compiling reports what is wrong
     return " ".join([*(f"#include <{name}>" for name in lexer.includes), *words])
 
 
@@ -138,7 +138,7 @@ def _compiled(
 
 
 def _hint(error: ecode.EcodeError, derivation: Derivation) -> str | None:
-    """What would give a program the name that it lacks."""
+    """How to provide a name that a program lacks."""
     said = {diagnostic.message for diagnostic in getattr(error, "diagnostics", ())}
     lacking = [
         (PARAMETERS, bool(derivation.parameters), "give parameters={...}"),
@@ -152,7 +152,7 @@ def _hint(error: ecode.EcodeError, derivation: Derivation) -> str | None:
 
 
 def _check_cost(programs: Mapping[str, ecode.Program], derivation: Derivation) -> None:
-    """Raise PBIO_BAD_PROGRAM if what programs do for an event costs too much, or what `period` does for one of its."""
+    """Raise PBIO_BAD_PROGRAM if the programs cost too much per event, or `period` per event that it makes."""
     of_events = {what: program for what, program in programs.items() if what != "period"}
     of_period = {what: program for what, program in programs.items() if what == "period"}
     for some in (of_events, of_period):

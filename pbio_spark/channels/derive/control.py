@@ -1,4 +1,4 @@
-"""Beginning, changing and replacing derivations: each one commit."""
+"""Creating, changing and replacing derivations, each in one commit."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Control:
     _costs: dict[tuple[int, int, str], int | None] = field(default_factory=dict)
 
     def cost(self, info: ChannelInfo) -> int | None:
-        """Units of work that the code of a derived channel takes for an event at most, as far as its text says.
+        """The most units of work per event of a derived channel's code, as far as its text tells.
 
-        None if it does not compile any more, since its parent was replaced, or a format is lost.
+        None if it no longer compiles, because its parent was replaced or a format is lost.
         """
         with self.history.lock:
             parent = self.history.state.channels[self._derivation(info).parent]
@@ -94,9 +94,9 @@ class Control:
         return own, self.deriver.check(form, own, derivation)
 
     def replace(self, name: AnyChannel, modulator: Modulator) -> int:
-        """Derive a channel in another way from the next commit on; the version of the commit that says so.
+        """Replace the code of a channel from the next commit on; returns the version of that commit.
 
-        State is kept if the programs declare the same.
+        State is kept if the programs declare the same state.
         """
         with self.history.lock:
             state = self.history.catch_up()
@@ -115,7 +115,7 @@ class Control:
                     f"the channel {info.name!r} was dropped and created again",
                     hint="open it again, with space.channel(name), and repeat the call",
                 )
-            # What another program has replaced meanwhile is what this replaces.
+            # If another program has replaced the code meanwhile, this replaces that.
             return Replace(info.id, own.id.hex(), current(made.derivation, state), self._kept(form, now) == made.kept)
 
         version = self.history.commit(change)
@@ -123,14 +123,14 @@ class Control:
         return version
 
     def _kept(self, parent: Format, info: ChannelInfo) -> tuple[tuple[str, str], ...] | None:
-        """What the code of a channel keeps; None if it does not compile any more, since its parent was replaced."""
+        """The state of a channel's code; None if it no longer compiles because its parent was replaced."""
         try:
             return self.deriver.check(parent, channel_format(info, self.formats), self._derivation(info)).kept
         except PbioError:
             return None
 
     def set_parameters(self, name: AnyChannel, values: Mapping[str, Any], lazy: timedelta | float | None) -> int:
-        """Give parameters other values; the version of the commit that says so."""
+        """Set parameters; returns the version of the commit."""
         microseconds = 0 if lazy is None else span_to_microseconds(lazy, "lazy=", takes_seconds=True)
 
         def change(state: State) -> Change:
@@ -152,7 +152,7 @@ class Control:
         return version
 
     def create_parameters(self, name: str, values: Mapping[str, Any], *, exist_ok: bool) -> None:
-        """Begin a block of parameters that derivations share."""
+        """Create a block of parameters that derivations share."""
         check_name(name, "parameter block")
         block = values_to_block(values)
         if not block:
@@ -169,12 +169,12 @@ class Control:
             if known is not None and exist_ok and known.parameters.shape == block.shape:
                 return None
             what = "a channel" if known is None else "a parameter block"
-            raise PbioError("PBIO_CHANNEL_EXISTS", f"{what} {name!r} exists already", hint="choose another name")
+            raise PbioError("PBIO_CHANNEL_EXISTS", f"{what} {name!r} already exists", hint="choose another name")
 
         self.history.commit(create)
 
     def drop_parameters(self, name: str) -> None:
-        """End a block that no derivation uses any more."""
+        """Drop a block that no derivation uses any more."""
 
         def drop(state: State) -> Drop:
             number, _ = self._block(name, state)
@@ -201,11 +201,11 @@ class Control:
     def attach(
         self, folder: Folder, parent: ChannelInfo, modulator: Modulator, subscriber: str | None, expire_after: timedelta
     ) -> tuple[ChannelInfo, str, bool]:
-        """A channel derived for one subscriber, or shared by several that want the same; the name under which it is
-        known that this one is there; and whether that is new.
+        """A channel derived for one subscriber, or shared by several that want the same; the name that marks this
+        subscriber as present; and whether that name is new.
 
         Args:
-            subscriber: its name; None for one that is gone when it leaves.
+            subscriber: its name; None for one that is forgotten when it leaves.
         """
         own, checked = self.derivation(parent, modulator, is_temporary=True)
         derivation = checked.derivation
@@ -243,7 +243,7 @@ class Control:
                 return info, presence, is_new
 
     def _has_other_code(self, folder: Folder, parent: ChannelInfo, own: ChannelInfo, subscriber: str) -> bool:
-        """Whether a subscriber has given a channel's sources code before, under the same name."""
+        """Whether a subscriber has already given code to a channel's sources under the same name."""
         with self.history.lock:
             children = self.history.catch_up().children(parent.id)
         others = {child.id for child in children if self._derivation(child).is_temporary} - {own.id}
@@ -279,13 +279,13 @@ class Control:
             raise PbioError(
                 "PBIO_BAD_OPTION",
                 f"the channel {info.name!r} is not derived: it has no code and no parameters",
-                hint="derive_channel makes one that has; parameter blocks have parameters, too",
+                hint="derive_channel makes one that has; parameter blocks also have parameters",
             )
         return info.derivation
 
 
 def _own_name(parent: ChannelInfo, own: Format, how: Derivation, presence: str, *, is_shared: bool) -> str:
-    """The name of a channel that is derived for subscribers: the same for those that can share it."""
+    """The name of a channel derived for subscribers: the same for all that can share it."""
     said = json.dumps(derivation_to_json(how), sort_keys=True) + own.id.hex()
     digest = hashlib.sha256(said.encode()).hexdigest()[:16]
     whose = "" if is_shared else f"-{hashlib.sha256(presence.encode()).hexdigest()[:8]}"
@@ -293,7 +293,7 @@ def _own_name(parent: ChannelInfo, own: Format, how: Derivation, presence: str, 
 
 
 def current(derivation: Derivation, state: State) -> Derivation:
-    """A derivation with the values that its shared block has by now. Raises PBIO_BAD_OPTION if that was dropped."""
+    """A derivation with the current values of its shared block. Raises PBIO_BAD_OPTION if that was dropped."""
     if not derivation.shared:
         return derivation
     block = state.derived.blocks.get(derivation.shared)
@@ -305,7 +305,7 @@ def current(derivation: Derivation, state: State) -> Derivation:
 
 
 def making(derivation: Derivation | None) -> object:
-    """How events are made, whatever the parameters have been set to."""
+    """The part of a derivation that does not depend on parameter values."""
     if derivation is None:
         return None
     return replace(derivation, parameters=replace(derivation.parameters, text=""), max_cost=0)

@@ -1,6 +1,6 @@
-"""The events of derived channels, made as those of their parents are published, in whatever order these come.
+"""The events of derived channels, made as those of their parents are published, in any order.
 
-Channels whose events must be derived in the order of their producers are left to the committer: see `ordered`.
+The committer derives channels that need the order of their producers: see `ordered`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from pbio_spark.formats.store import FormatStore
 
 _LEAST_KEPT = 256
 _FORMATS_KEPT = 4
-"""How many steps stay compiled: for each derived channel, those for so many formats of its parent's events."""
+"""How many formats of its parent's events each derived channel keeps compiled steps for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derivatives:
-    """What was derived of some events.
+    """The events derived from some events.
 
     Attributes:
-        events: of derived channels.
-        refused: channels whose events could not be made, with the reasons.
-        made: what was made, channel by channel.
-        traps: channels on whose events a program trapped, with the first reason.
+        events: the events, of derived channels.
+        refused: channels whose events could not be derived, with the reasons.
+        made: reports, channel by channel.
+        traps: channels on whose events a program trapped, with the first trap's reason.
     """
 
     events: tuple[Prepared, ...] = ()
@@ -53,17 +53,17 @@ class Derivatives:
 
 
 class Deriver:
-    """Makes the events of derived channels, and caches what it compiled. Pickles with it.
+    """Makes the events of derived channels. It caches compiled programs, and pickles with them.
 
     Attributes:
-        source: that derives.
+        source: the source that derives.
     """
 
     def __init__(self, formats: FormatStore, source: Source | None = None) -> None:
         self.source = source or Source()
         self._formats = formats
         self._steps: dict[tuple[Stage, Format], StageStep] = {}
-        """What was compiled, the most recently used last."""
+        """Compiled steps, the most recently used last."""
         self._most = _LEAST_KEPT
         self._loops: tuple[Kernel, ...] = ()
 
@@ -75,8 +75,8 @@ class Deriver:
     def derive(self, events: Sequence[Prepared], state: State) -> Derivatives:
         """The events of all channels that are derived from these, unless they must be made in order.
 
-        An event on which a program traps is left out. Channels that have the same events share their bytes; so does a
-        channel with its parent, as long as it has all events of each producer, or none: positions keep their order.
+        An event on which a program traps is left out. Channels with the same events share their bytes. So does a
+        channel with its parent, if it has all or none of each producer's events: positions keep their order.
         """
         made: list[Prepared] = []
         refused: dict[int, str] = {}
@@ -110,12 +110,12 @@ class Deriver:
         refused: dict[int, str],
         copied: Collection[int],
     ) -> list[tuple[ChannelInfo, _Shared]]:
-        """The events of some channels, made of those of their parent, which lie together; equal ones once.
+        """The events of some channels, derived from those of their parent; equal events are stored once.
 
         Args:
-            shared: what was made of these bytes, by what it is made of and how; it grows.
-            refused: the reasons for channels whose events could not be made; it grows.
-            copied: channels with events after all of these in the file, so that others may no longer lie before.
+            shared: what was derived from these bytes, by source and code; it grows.
+            refused: channels whose events could not be derived, with the reasons; it grows.
+            copied: channels with events after all of these in the file, so that no others may come before.
         """
         place = events.groups.rows[["start", "end"]].tobytes()
         new: list[tuple[_Shared, StageStep]] = []
@@ -140,7 +140,7 @@ class Deriver:
         return [(child, one) for child, one in found if id(one) not in failed]
 
     def _run(self, new: Sequence[tuple[_Shared, StageStep]], events: Prepared) -> None:
-        """Make the events of channels, each with the first of those that are derived alike: filters in one pass."""
+        """Derive the events of channels, once for all that are derived alike; filters run in one pass."""
         lying = Lying(events.encoded, events.groups.ordinals)
         filters = [(one, step) for one, step in new if isinstance(step, NativeStep) and step.selects]
         if filters:
@@ -177,22 +177,22 @@ class Deriver:
             gather([one.gatherable for one in steps if isinstance(one, NativeStep) and one.selects])
 
     def check(self, parent: Format, own: Format, derivation: Derivation) -> Checked:
-        """What a derivation is, once its programs compile. Raises PBIO_BAD_PROGRAM, or whatever else prevents deriving
-        a channel's events from the parent's own."""
+        """A checked derivation. Raises PBIO_BAD_PROGRAM, or whatever else prevents deriving a channel's events from the
+        parent's own."""
         checked = check_derivation(parent, own, derivation)
         with suppress(_NotGrantedError):
             self.step(self._enqueue(parent, own, checked.derivation), parent)
         return checked
 
     def enqueue(self, parent: ChannelInfo, child: ChannelInfo) -> Stage:
-        """What is done with each event as it is published. Raises PBIO_BAD_PROGRAM for what the source does not
+        """The stage that sees each event as it is published. Raises PBIO_BAD_PROGRAM for what the source does not
         grant."""
         assert child.derivation is not None
         parent_format, own = channel_format(parent, self._formats), channel_format(child, self._formats)
         return self._enqueue(parent_format, own, child.derivation)
 
     def dequeue(self, child: ChannelInfo) -> Stage | None:
-        """What is done with each event as it leaves into the log, if anything is."""
+        """The stage that sees each event as it is committed to the log, if any."""
         how, own = child.derivation, channel_format(child, self._formats)
         assert how is not None
         if how.dequeue is None:
@@ -229,7 +229,7 @@ class Deriver:
         except PbioError as error:
             raise _NotGrantedError(error.code, error.reason, hint=error.hint) from None
         most = self.source.max_cost
-        # The types of the blocks matter, and not their values, which are arguments.
+        # Only the types of the blocks matter: their values are arguments.
         parameters, state = (replace(block, text="") if block else NO_BLOCK for block in (how.parameters, how.state))
         return Stage(
             input_,
@@ -254,7 +254,7 @@ class Deriver:
         return run_step(step, events, child, None, tally, self.format_of(child), lying), tally
 
     def _make_room(self, state: State) -> None:
-        """Cache what all channels need at once, for a few formats each; with less, everything is compiled each time."""
+        """Cache enough for all channels, with a few formats each; with a smaller cache, everything is recompiled."""
         derived = sum(info.derivation is not None for info in state.channels.values())
         self._most = max(_LEAST_KEPT, _FORMATS_KEPT * derived)
 
@@ -285,7 +285,7 @@ class _Shared:
         return self.channels[0].derivation.parameters.values
 
     def of_channels(self) -> list[Prepared]:
-        """The same events, with groups for each channel."""
+        """The events, with groups for each channel."""
         made = []
         for one in self.made:
             groups = one.groups.shared([child.id for child in self.channels])
@@ -312,7 +312,7 @@ def run_step(
     Args:
         statics: what its programs keep, if they do.
         own: the format of what its transform makes.
-        lying: where the events lie, if that is known.
+        lying: where the events are in memory, if known.
     """
     assert child.derivation is not None
     lying = lying or Lying(events.encoded, events.groups.ordinals)
@@ -347,12 +347,12 @@ def came_to_events(
 
 
 def of_channel(events: Prepared, channel: int) -> Prepared:
-    """Those of one channel."""
+    """The events of one channel."""
     return replace(events, groups=events.groups.take(np.flatnonzero(events.groups.rows["channel"] == channel)))
 
 
 def whole_groups(parent: Groups, ordinals: Int64s, child: ChannelInfo) -> Groups | None:
-    """The groups of events that a filter keeps, where the parent's are; None if it keeps a part of some group."""
+    """The parent's groups that a filter keeps; None if it keeps only a part of some group."""
     first = np.searchsorted(ordinals, parent.rows["ordinal"])
     counts = np.searchsorted(ordinals, parent.rows["ordinal"] + parent.rows["count"]) - first
     if not len(ordinals) or not ((counts == 0) | (counts == parent.rows["count"])).all():
@@ -364,7 +364,7 @@ def whole_groups(parent: Groups, ordinals: Int64s, child: ChannelInfo) -> Groups
 
 
 def groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, child: ChannelInfo, form: Format) -> Groups:
-    """The groups of derived events: their producers are those of the events that they were derived from."""
+    """The groups of derived events, with the producers of the events that they were derived from."""
     first = np.searchsorted(ordinals, parent.rows["ordinal"])
     end = np.searchsorted(ordinals, parent.rows["ordinal"] + parent.rows["count"])
     kept = np.flatnonzero(first < end)
@@ -384,9 +384,9 @@ def groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, child: Channel
 
 
 def _how(child: ChannelInfo) -> str:
-    """What two channels of one parent share if they have the same events."""
+    """A key that channels of one parent share if they have the same events."""
     assert child.derivation is not None
-    # Not the parameters themselves: 2 and 2.0 are equal, and not the same to a program.
+    # As text, since 2 and 2.0 are equal but differ for a program.
     how = replace(
         child.derivation,
         filter=normal_form(child.derivation.filter),

@@ -29,22 +29,23 @@ class Modulator:
     share; and the services that the source grants, as functions.
 
     Attributes:
-        filter: says of which events something is made; sees `input`.
-        transform: fills `output`, of `type`, from `input`; what it returns 0 for is left out. Without one, events stay
-            as they are.
+        filter: selects events; sees `input`.
+        transform: fills `output`, of `type`, from `input`; an event for which it returns 0 is left out. Without one,
+            events stay unchanged.
         type: of the channel's events; needed with `transform` or `period`, unless that is the parent's.
-        parameters: what `param` has until it is changed: numbers, strings, lists and mappings of such; or the name of a
+        parameters: the initial fields of `param`: numbers, strings, lists and mappings of these; or the name of a
             block that derivations share, from `create_parameters`.
-        state: what `state` has before the first event, as for parameters; lists keep their length.
-        dequeue: sees each event, as `input`, as it leaves into the log, after `filter` and `transform` have seen all
-            events of the commit: the last chance to drop it (return 0) or to alter it (`output`, a copy at first).
+        state: the fields of `state` before the first event, as for parameters; lists keep their length.
+        dequeue: sees each event, as `input`, when it is committed to the log, after `filter` and `transform` have seen
+            all events of the commit: the last chance to drop it (return 0) or to alter it (`output`, initially a copy).
         period: makes events of its own, at the first commit with events of the producer after `every`: fills `output`,
-            and returns 0 for no event, 1 for one, 2 for one and to be run again (`emitted` counts).
-        every: how long `period` waits at least; a number is one of seconds.
+            and returns 0 for no event, 1 for one, 2 for one and to be called again (`emitted` counts).
+        every: the least time between runs of `period`; a number means seconds.
         services: functions that the source must grant: `clock`, `load`, `process`, or prototypes of its own.
         max_cost: units of work (about one operation each) that the code may take for an event.
-        max_traps: after how many events that end in a trap, in commits with no other, a source suspends the code.
-        when: whether sources run it `always`, or only while somebody subscribes (`subscribed`). None: as before for
+        max_traps: the number of trapped events, in commits without a successful one, after which a source suspends the
+            code.
+        when: whether sources run it `always`, or only while somebody subscribes (`subscribed`). None: unchanged for
             a channel whose code is replaced, and `always` for a new one.
         frozen: whether the subscriber will never set the parameters, so that others with equal code may share it.
     """
@@ -65,7 +66,8 @@ class Modulator:
 
     @property
     def is_shared(self) -> bool:
-        """Whether subscribers with equal code share one derived channel: it keeps nothing, and nobody changes it."""
+        """Whether subscribers with equal code share a derived channel: it keeps no state, and its parameters never
+        change."""
         keeps = self.state is not None or self.dequeue is not None or self.period is not None
         return not keeps and (self.frozen or not self.parameters)
 
@@ -96,8 +98,8 @@ class Modulator:
         """The derivation that commits record, before its programs are checked.
 
         Args:
-            shared: the ID and the values of the block that `parameters` names.
-            known: `when`, where the modulator does not say.
+            shared: the ID and the values of the block named by `parameters`.
+            known: `when`, if the modulator leaves it open.
 
         Raises PBIO_BAD_OPTION, and PBIO_BAD_PROGRAM for an empty filter.
         """
@@ -155,7 +157,7 @@ class Modulator:
 
 
 class ModulatorOptions(TypedDict, total=False):
-    """The same, as keyword arguments."""
+    """The attributes of `Modulator`, as keyword arguments."""
 
     filter: str | None
     transform: str | None
@@ -173,7 +175,8 @@ class ModulatorOptions(TypedDict, total=False):
 
 
 def to_modulator(modulator: Modulator | None, options: ModulatorOptions) -> Modulator:
-    """The modulator that is meant. Raises PBIO_BAD_OPTION for both a modulator and options, or for unknown ones."""
+    """The modulator, given as such or by its attributes. Raises PBIO_BAD_OPTION for both a modulator and options, or
+    for unknown ones."""
     if modulator is not None and options:
         raise PbioError(
             "PBIO_BAD_OPTION", "give either a modulator or its attributes, not both", hint="leave one of them out"

@@ -1,13 +1,13 @@
-"""The events of channels that must be derived in order, by whoever commits.
+"""The events of channels that must be derived in order, by the committer.
 
-Only the committer sees all events of a batch, and each producer's in their order. For each producer whose events a
-commit has, and with the state that the log has for it:
+Only the committer sees all events of a batch, and each producer's events in order. For each producer in a commit, with
+the producer's state from the log:
 
 1. `filter` and `transform` see each event of the parent, in order;
 2. `period` runs, if it is due;
-3. `dequeue` sees what came of both, in order, as it leaves into the log.
+3. `dequeue` sees the events from both, in order, as they are committed to the log.
 
-The state after the last of these is committed with the events. Channels derived from what is made here follow.
+The resulting state is committed with the events. Channels derived from these follow.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ ENQUEUE, DEQUEUE, PERIOD = "enqueue", "dequeue", "period"
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Events that a commit has, in their order in it.
+    """Events of a commit, in order.
 
     Attributes:
         events: of one format.
-        task: the number of the task that wrote them, among those that wrote at once; None if nothing else did.
-        is_new: whether they were made in order, so that nothing is derived of them yet.
+        task: the number of the task that wrote them, among concurrent tasks; None if there was only one.
+        is_new: whether they were derived in order, so that nothing is derived from them yet.
     """
 
     events: Prepared
@@ -59,12 +59,12 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class InOrder:
-    """What was derived in order.
+    """The result of deriving in order.
 
     Attributes:
-        derived: the events, and what there is to report.
+        derived: the events and the reports.
         states: by channel and producer, the states afterwards.
-        basis: by channel and producer, the states before, on which all of it depends.
+        basis: by channel and producer, the states before, on which the result depends.
     """
 
     derived: Derivatives
@@ -72,7 +72,7 @@ class InOrder:
     basis: tuple[tuple[int, str, Held], ...] = ()
 
     def holds(self, state: State) -> bool:
-        """Whether the states are still those on which it depends."""
+        """Whether the states on which the result depends are unchanged."""
         return all(state.derived.held(channel, producer) == held for channel, producer, held in self.basis)
 
 
@@ -80,7 +80,7 @@ def derive_in_order(deriver: Deriver, arrived: Sequence[Arrived], state: State, 
     """The events of all channels that must be derived in order from some, and of those derived from them.
 
     Args:
-        arrived: all events of a commit, those that were derived without order too.
+        arrived: all events of a commit, including those derived without order.
         now: in microseconds since 1970 UTC.
     """
     return _Pass(deriver, state, now).run(arrived)
@@ -105,7 +105,7 @@ class _Pass:
                 of_channels.setdefault(channel, []).append(own)
         waiting = sorted(of_channels)
         while waiting:
-            # A channel's ID is higher than its parent's, so that all events of this one are there.
+            # A channel's ID is higher than its parent's, so all events of this channel are already present.
             channel = heappop(waiting)
             for child in self.deriver.children(channel, self.state):
                 events = of_channels[channel]
@@ -139,7 +139,7 @@ class _Pass:
 
 
 class _Ordered:
-    """One channel in one commit. What is the same for all producers is found once."""
+    """One channel in one commit. Computes once what all producers share."""
 
     def __init__(self, whole: _Pass, parent: ChannelInfo, child: ChannelInfo) -> None:
         assert child.derivation is not None
@@ -162,7 +162,7 @@ class _Ordered:
         tally = Tally()
         of_producers = dict(_by_producer(arrived, self.child))
         before = {producer: known.held(self.child.id, producer) for producer in of_producers}
-        # On these a refusal depends too.
+        # A refusal depends on these, too.
         self.whole.basis += [(self.child.id, producer, held) for producer, held in before.items()]
         steps = self._steps_apart(arrived)
         if steps is not None:
@@ -183,7 +183,7 @@ class _Ordered:
         return made
 
     def _steps_apart(self, arrived: Sequence[Arrived]) -> list[NativeStep] | None:
-        """The steps for events, if there is nothing but programs that can see those of all producers in one call."""
+        """The steps, if all programs can process the events of all producers in one call."""
         if self.how.period is not None or self.dequeue is not None:
             return None
         steps = [self.whole.deriver.step(self.enqueue, one.events.format) for one in arrived]
@@ -194,7 +194,7 @@ class _Ordered:
     def _apart(
         self, arrived: Sequence[Arrived], steps: Sequence[NativeStep], before: Mapping[str, Held], tally: Tally
     ) -> tuple[list[Prepared], dict[str, Held]]:
-        """What comes of all producers' events, and the states afterwards."""
+        """The results for all producers, and their states afterwards."""
         kept = {producer: Kept(self.how, held.text) for producer, held in before.items()}
         made: list[Prepared] = []
         for one, step in zip(arrived, steps, strict=True):
@@ -214,7 +214,7 @@ class _Ordered:
     def _of_producer(
         self, events: Sequence[Prepared], producer: str, held: Held, tally: Tally
     ) -> tuple[list[Prepared], Held]:
-        """What comes of one producer's events, and the state afterwards."""
+        """The results for one producer, and its state afterwards."""
         how, kept = self.how, Kept(self.how, held.text)
         queue = self._through(self.enqueue, ENQUEUE, events, kept, tally)
         ran = held.ran
@@ -230,7 +230,7 @@ class _Ordered:
     def _through(
         self, stage: Stage, place: str, events: Sequence[Prepared], kept: Kept, tally: Tally
     ) -> list[Prepared]:
-        """What a stage makes of events, in their order."""
+        """The results of a stage, in the order of events."""
         made: list[Prepared] = []
         for one in events:
             step = self.whole.deriver.step(stage, one.format)
@@ -288,10 +288,10 @@ class _Ordered:
 
 
 class Kept:
-    """What the programs of a derivation keep for one producer: `state`, which they share, and variables of their own.
+    """The state of a derivation's programs for one producer: the shared `state`, and their own static variables.
 
-    As text it is JSON: `state`, and for each of `enqueue`, `dequeue` and `period` the static variables; those of
-    `enqueue` with the name of their program, which stays theirs when code is replaced.
+    As JSON text: `state`, and the static variables of each of `enqueue`, `dequeue` and `period`; those of `enqueue` are
+    prefixed with the name of their program, so that they survive a replacement of code.
     """
 
     def __init__(self, how: Derivation, text: str) -> None:
@@ -303,11 +303,11 @@ class Kept:
 
     @property
     def text(self) -> str:
-        """All of it, as it is now; `""` if nothing is kept."""
+        """All current state as text; `""` if there is none."""
         return json.dumps(self._made) if self._made else ""
 
     def of(self, place: str, initial: Statics) -> _Statics:
-        """What the programs of one place keep, as a context that keeps what they leave."""
+        """The state of the programs of one place, in a context that stores the new state."""
         return _Statics(self._made, place, initial, self._prefixes.get(place, ""))
 
 

@@ -1,4 +1,4 @@
-"""Blocks of values as users give them: parameters of derivations, and the state that they begin with."""
+"""Blocks of values as users give them: parameters and initial state of derivations."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ def changed_block(block: ParameterBlock, values: Mapping[str, Any]) -> Parameter
 def _check_mapping(values: object, what: str) -> None:
     if not isinstance(values, Mapping):
         reason = f"not a mapping of {what}: {str(values)[:80]!r}"
-        raise PbioError("PBIO_BAD_OPTION", reason, hint='an example is {"least": 70.0}')
+        raise PbioError("PBIO_BAD_OPTION", reason, hint='example: {"least": 70.0}')

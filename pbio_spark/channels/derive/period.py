@@ -1,7 +1,7 @@
-"""`period`: a program that may make events of its own, at commits once its time has passed.
+"""`period`: a program that may make events of its own, at the first commit after its time has passed.
 
-It runs by the interpreter, once for a producer and at most once for a commit. It returns 0 for no event, 1 for the one
-in `output`, and 2 for that one and to be run again, with `emitted` one higher.
+The interpreter runs it once per producer, at most once per commit. It returns 0 for no event, 1 for the event in
+`output`, and 2 for that event and another call, with `emitted` one higher.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pbio_spark.channels.derive.step import Statics
 from pbio_spark.columns import PARAMETERS
 
 MOST_EMITTED = 1000
-"""How many events one run may make."""
+"""The most events that one run may make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Due:
 
     Attributes:
         runs: whether it is.
-        ran: what to note as its last run, in microseconds since 1970 UTC.
+        ran: the time to record as its last run, in microseconds since 1970 UTC.
     """
 
     runs: bool
@@ -37,8 +37,8 @@ class Due:
 def due(ran: int, every: int, now: int) -> Due:
     """Whether `period` is due at a time, after it ran at another (0: it never did).
 
-    The first event only starts the clock. One that jumps ahead makes one run, one that goes back by more than a period
-    starts again.
+    The first event only starts the clock. A clock that jumps ahead causes one run; a clock that goes back by more than
+    a period starts again.
 
     >>> due(0, 60, 1000), due(1000, 60, 1059), due(1000, 60, 1060), due(1000, 60, 9999), due(1000, 60, 900)
     (Due(runs=False, ran=1000), Due(runs=False, ran=1000), Due(runs=True, ran=1060), Due(runs=True, ran=9999), \
@@ -50,7 +50,7 @@ Due(runs=False, ran=900))
 
 
 def run_period(program: ecode.Program, values: Mapping[str, Any], statics: Statics) -> list[dict[str, Any]]:
-    """The events that one run makes, as plain values; `statics` goes on.
+    """The events that one run makes, as plain values; `statics` is updated.
 
     Raises ecode.Trap, with `statics` as it was, for a program that traps or makes events without end.
     """

@@ -1,4 +1,4 @@
-"""The programs of a step by the interpreter: for functions that only Python can call, and to check kernels by."""
+"""Interpreted steps: for functions that only Python can call, and to verify kernels."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PlainProgram:
         return ecode.Row(tuple(programs.values()), tuple(programs) if len(programs) > 1 else ())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return PlainProgram, (self.format, self.route, self.stage)  # the row does not travel
+        return PlainProgram, (self.format, self.route, self.stage)  # the row is not pickled
 
     @property
     def statics(self) -> Statics:
@@ -70,8 +70,8 @@ class PlainProgram:
         yield Came(left, Encoded(pa.py_buffer(b"".join(parts)), np.cumsum([0, *map(len, parts)])))
 
     def event(self, record: bytes, given: Mapping[str, Any], statics: Statics | None) -> dict[str, Any] | None:
-        """What comes of one event: the values that the transform made, or an empty dict if there is none; None if it
-        is left out. Raises ecode.Trap, ecode.ParameterError and PbioError, with the state as it was."""
+        """The result of one event: the transform's values, or an empty dict without a transform; None if the event is
+        left out. Raises ecode.Trap, ecode.ParameterError and PbioError, with the state unchanged."""
         values: dict[str, Any] = decode(self.format, record, text=None)
         for _, program in self.route.transforms:
             values = program.run({program.params[0].name: _fitted(values, program.params[0].type)}).outputs["output"]
@@ -87,7 +87,7 @@ def _is_number(type_: Type) -> bool:
 
 
 def _marks(values: Mapping[str, Any], struct: Struct) -> dict[str, list[int]]:
-    """What the hidden fields of a structure say of nulls, so that a copy of it has them."""
+    """The values of the hidden fields that mark nulls, for a copy of the structure."""
     made: dict[str, list[int]] = {}
     bits = struct.null_bits
     if bits is not None and isinstance(bits.type, Array) and isinstance(bits.type.dims[0], int):
@@ -104,7 +104,7 @@ def _marks(values: Mapping[str, Any], struct: Struct) -> dict[str, list[int]]:
 
 
 def _fitted(value: Any, type_: Type | Record, record: Record | None = None) -> Any:
-    """A decoded value as one that a program of a type can take: only its fields, and zero for a null number."""
+    """A decoded value in the form that a program takes: only the fields of its type, and zero for a null number."""
     match type_:
         case Record():
             return _fitted(value, Ref(type_.name), type_)

@@ -1,4 +1,4 @@
-"""What sources report of derived channels, for a commit and as rows; and how such a channel was made over time."""
+"""Reports of sources on derived channels, for a commit and as rows; and the history of a channel's derivation."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 log = logging.getLogger("pbio_spark.channels")
 
 What: TypeAlias = Literal["created", "replaced", "parameters"]
-"""What changed about a derivation: it began, its code is another one, or its parameters were set."""
+"""The kind of change: the channel was created, its code replaced, or its parameters set."""
 
 
 @dataclass(frozen=True, slots=True)
 class DerivationReport:
-    """What one source reports of one derived channel, since the channel began.
+    """The report of one source on one derived channel, since the channel's creation.
 
     Attributes:
         channel: the name of the derived channel.
-        parent: the name of the channel whose events it is made of.
+        parent: the name of the channel from which it is derived.
         source: the name of the source; None if none has reported yet.
         status: `accepted`, `refused` or `suspended`; `pending` if the source has published nothing since the derivation
             was changed.
-        reason: why it is refused or suspended, else None.
-        version: of the commit since which the channel was derived as it was at the last report; 0 before the first.
-        seen: how many events of the parent the programs looked at.
-        made: how many events came of them, those of `period` included.
-        refused: how many came to nothing without a trap, also of those that `period` made and `dequeue` dropped.
-        trapped: on how many events a program ended in a trap.
-        bytes: of the events that were made.
-        parent_bytes: of the events that were looked at; what is above `bytes` was saved.
+        reason: why it is refused or suspended, otherwise None.
+        version: of the commit with the derivation that the last report refers to; 0 before the first.
+        seen: how many events of the parent the programs processed.
+        made: how many events they produced, including those of `period`.
+        refused: how many yielded nothing without a trap, including events of `period` that `dequeue` dropped.
+        trapped: how many events ended in a trap.
+        bytes: of the produced events.
+        parent_bytes: of the processed events; the difference to `bytes` was saved.
         reported: when the source last reported; None if it has not.
-        cost: units of work, about one operation each, that the code takes for an event at most, beside what the event
-            decides (a loop over its array); None if the code no longer suits its parent's type.
+        cost: the most units of work, about one operation each, of the code per event, apart from work that depends on
+            the event (a loop over its array); None if the code no longer suits its parent's type.
     """
 
     channel: str
@@ -71,15 +71,15 @@ class DerivationReport:
 
 @dataclass(frozen=True, slots=True)
 class DerivationVersion:
-    """How a derived channel was made for a time.
+    """A version of a channel's derivation.
 
     Attributes:
-        version: of the commit since which it was; what `event.derivation` says.
+        version: of the commit that introduced it; equals `event.derivation`.
         time: of that commit.
-        change: what changed then: it was `created`, its code `replaced`, or its `parameters` set.
-        filter, transform, dequeue, period: the programs, None for those that there are not.
+        change: what changed then: the channel was `created`, its code `replaced`, or its `parameters` set.
+        filter, transform, dequeue, period: the programs, None for absent ones.
         parameters: their values.
-        events: how many events it made so far, also of those that are no longer kept.
+        events: how many events it has made so far, including those no longer kept.
     """
 
     version: int
@@ -94,7 +94,7 @@ class DerivationVersion:
 
 
 def versions_of(history: History, info: ChannelInfo) -> list[DerivationVersion]:
-    """How a derived channel was made since it began. It reads the log since."""
+    """The versions of a channel's derivation since its creation. Reads the log from there."""
     made: list[DerivationVersion] = []
     events: Counter[int] = Counter()
     how: Derivation | None = None
@@ -126,7 +126,7 @@ def _version(version: int, time: int, change: What, how: Derivation) -> Derivati
 
 
 def state_to_reports(state: State, cost_of: Callable[[ChannelInfo], int | None]) -> list[DerivationReport]:
-    """One row for each derived channel and source, by their names."""
+    """One row for each derived channel and source, sorted by name."""
     rows = []
     for info in state.channels.values():
         if info.derivation is not None:
@@ -138,7 +138,7 @@ def state_to_reports(state: State, cost_of: Callable[[ChannelInfo], int | None])
 
 
 def derivations_to_arrow(rows: Iterable[DerivationReport | DerivationVersion]) -> pa.Table:
-    """The rows of `ChannelSpace.derivations`, or of `Channel.derivation_versions`, as a table, which Spark takes.
+    """The rows of `ChannelSpace.derivations` or `Channel.derivation_versions` as a table for Spark.
 
     Parameters are JSON.
     """
@@ -189,7 +189,7 @@ def _row(state: State, info: ChannelInfo, source: str | None, report: Report) ->
 
 
 class Ledger:
-    """Adds up what was derived, channel by channel."""
+    """Adds up reports, channel by channel."""
 
     def __init__(self) -> None:
         self._made: dict[int, Made] = {}
@@ -204,11 +204,11 @@ class Ledger:
         return tuple(self._traps.items())
 
     def add(self, child: ChannelInfo, events: Prepared, made: Sequence[Prepared], tally: Tally) -> None:
-        """Add what came of some events."""
+        """Add the results for some events."""
         self.add_all(child, [events], made, tally)
 
     def add_all(self, child: ChannelInfo, events: Sequence[Prepared], made: Sequence[Prepared], tally: Tally) -> None:
-        """The same of several."""
+        """`add` for several."""
         seen, came = (sum(one.groups.events for one in some) for some in (events, made))
         before, after = (sum(_bytes(one.groups) for one in some) for some in (events, made))
         refused = seen + tally.emitted - came - (tally.trapped - tally.runs)

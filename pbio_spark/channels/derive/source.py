@@ -1,4 +1,4 @@
-"""What the source of events grants to the code of subscribers, and what it allows it to take."""
+"""What a source of events grants to the code of subscribers, and its limits."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pbio_spark.errors import PbioError
 from pbio_spark.keywords import suggesting_class
 
 MOST_STATE = 64 << 10
-"""The most characters that the state for one producer takes, as JSON."""
+"""The most characters of the state for one producer, as JSON."""
 
 MOST_STATES = 16 << 20
-"""The most that the states for all producers take."""
+"""The most characters of the states for all producers."""
 
 _LONGEST_NAME = 200
 
@@ -42,15 +42,16 @@ it, and the number of the process."""
 @suggesting_class
 @dataclass(frozen=True)
 class Source:
-    """A program that publishes, as the code that it runs for subscribers sees it.
+    """A publishing program, as seen by the code that it runs for subscribers.
 
     Attributes:
-        name: under which it reports; by default that of the host.
+        name: the name under which it reports; by default the host's.
         services: functions that code may call, if its derivation names them: from `ecode.service`, or the names of
             some of SERVICES.
-        max_cost: units of work that code may take for an event, whatever its derivation allows; None for that.
+        max_cost: units of work that code may take for an event, whatever its derivation allows; None: what the
+            derivation allows.
         max_state: characters that the state for one producer may take.
-        max_states: and those for all producers of a derivation together.
+        max_states: characters that the states for all producers of a derivation may take.
 
     >>> Source("probe", services=["clock"]).grants["clock"].name
     'clock'
@@ -99,7 +100,7 @@ def declared(prototype: str) -> ecode.Function:
     try:
         return ecode.service(prototype, _uncallable)
     except ecode.EcodeError as error:
-        hint = did_you_mean(prototype, SERVICES) or "an example is 'double temperature(int sensor)'"
+        hint = did_you_mean(prototype, SERVICES) or "example: 'double temperature(int sensor)'"
         raise PbioError("PBIO_BAD_OPTION", f"{prototype[:80]!r} is not a service", hint=hint) from error
 
 

@@ -1,7 +1,7 @@
-"""A step of a derivation, compiled for events of one format: encoded events -> those that come of them.
+"""A step of a derivation, compiled for events of one format: encoded events -> derived events.
 
-A step is a filter, a transform or both, as a kernel; where the source grants functions that only Python can call, by
-the interpreter. Both do the same: events come in order, and one on which a program traps leaves the state as it was.
+A step is a filter, a transform or both, as a kernel; or interpreted, if the source grants functions that only Python
+can call. Both behave alike: events come in order, and an event on which a program traps leaves the state unchanged.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ HEAD = 8
 """The bytes of an item before its record (ffs-wire-format 2.2)."""
 
 MOST_RECORDS = 1 << 16
-"""How many events transforms see at once."""
+"""How many events transforms process at once."""
 
 _MOST_APART = 1 << 26
-"""How many bytes of fields transforms may make of the events of all producers at once."""
+"""How many bytes of fields transforms may produce at once, from the events of all producers."""
 
 MOST_SELECTED = 1 << 19
-"""How many events filters see at once: they make a few bytes of each."""
+"""How many events filters process at once: they produce a few bytes for each."""
 
 DAMAGED = "the event is damaged"
 
@@ -77,11 +77,11 @@ class Stage:
     """What a derivation does with events of one type.
 
     Attributes:
-        input: what the programs see; events of other formats reach it.
-        output: what the transform makes; None if there is none, and events stay as they are.
+        input: the type that the programs see; events of other formats are converted.
+        output: the transform's type; None without a transform, when events stay unchanged.
         filter, transform: E-code.
-        parameters, state: the types of `param` and `state`, and the values that state begins with.
-        functions: that the source grants.
+        parameters, state: the types of `param` and `state`, and the initial values of state.
+        functions: the functions that the source grants.
         work: units of work that the programs may take for an event.
         is_ordered: whether each producer's events come in order, so that programs may keep state.
         is_tight: whether the source allows less than was checked when the channel was derived.
@@ -108,7 +108,7 @@ class Stage:
 
     @property
     def request(self) -> Request:
-        """The same as what is asked of records."""
+        """The stage as a request for records."""
         return Request(
             ((self.input.name, self.input.record),),
             columns=None if self.output is None else self.output.record,
@@ -128,7 +128,7 @@ class Lying:
 
     Attributes:
         encoded: all of them.
-        ordinals: int64, of those that are meant.
+        ordinals: int64, of the selected events.
     """
 
     def __init__(self, encoded: Encoded, ordinals: Int64s) -> None:
@@ -161,7 +161,7 @@ class Lying:
     def _copied(self, ordinals: Int64s) -> Encoded:
         offsets = self.encoded.offsets
         if self._length is None and 2 * len(self.ordinals) < len(offsets):
-            self._length = 0  # a producer's few events are not worth a look at all
+            self._length = 0  # not worth it for a producer's few events
         if self._length is None:
             lengths = np.diff(offsets)
             self._length = int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else 0
@@ -173,11 +173,11 @@ class Lying:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What came of some events.
+    """The results for some events.
 
     Attributes:
-        ordinals: of those of which something came.
-        encoded: what that is; None if they stay as they are.
+        ordinals: of the events with a result.
+        encoded: the results; None if the events stay unchanged.
     """
 
     ordinals: Int64s
@@ -186,10 +186,10 @@ class Came:
 
 @dataclass(slots=True)
 class Tally:
-    """How often programs trapped, and why the first time.
+    """How often programs trapped, and the reason of the first trap.
 
     Attributes:
-        runs: how many of the traps ended a run of `period`, and no event.
+        runs: how many of the traps ended a run of `period` rather than an event.
         emitted: how many events `period` made.
     """
 
@@ -229,7 +229,7 @@ def compiled(stage: Stage, form: Format, formats: FormatStore) -> StageStep:
     """The step for events of a format. Raises PBIO_BAD_PROGRAM, PBIO_REJECTED and what else compiling raises."""
     encoder = None
     if stage.output is not None:
-        # What a transform never writes is zero, as it is for the program itself.
+        # Fields that a transform never writes are zero, as they are for the program itself.
         schema = record_to_arrow(stage.output.record)
         encoder = format_to_encoder(stage.output, schema, null_value=BLANK, wrap=True)
     is_plain = any(function.native is None and not function.is_sampled for function in stage.functions)
@@ -274,7 +274,7 @@ class NativeStep:
 
     @property
     def selects(self) -> bool:
-        """Whether it is a filter, of which events come as they are."""
+        """Whether it is only a filter, which passes events unchanged."""
         return self.encoder is None and isinstance(self.converter, FilterConverter)
 
     def run(self, events: Lying, values: Mapping[str, Any], statics: Statics | None, tally: Tally) -> Iterator[Came]:
@@ -309,7 +309,7 @@ class NativeStep:
         return HEAD + self.format.header_size
 
     def is_apart(self, events: int) -> bool:
-        """Whether it can see so many events of all producers in one call, each with its state."""
+        """Whether it can process a number of events of all producers in one call, each with its state."""
         converter = self.converter
         if self.encoder is not None and events * self.encoder.plan.format.structs[0].record_length > _MOST_APART:
             return False
@@ -319,10 +319,10 @@ class NativeStep:
     def run_apart(
         self, events: Lying, stops: Int64s, values: Mapping[str, Any], states: Sequence[Statics], tally: Tally
     ) -> Came:
-        """What comes of the events of several producers, one after another.
+        """The results for several producers, one after another.
 
         Args:
-            stops: int64, how many events there are up to each producer's last.
+            stops: int64, for each producer, the number of events up to its last.
             states: of each; updated in place.
         """
         converter = self.given(values)
@@ -345,7 +345,7 @@ class NativeStep:
         return Came(np.concatenate([ordinals[:0], *kept]), None)
 
     def given(self, values: Mapping[str, Any], statics: Statics | None = None) -> AnyConverter:
-        """Its programs with the values of parameters, the state, and what sampled services say now."""
+        """Its programs with parameter values, state, and current results of sampled services."""
         converter = self.converter
         if values:
             converter = with_parameters(converter, values)
@@ -376,7 +376,7 @@ class NativeStep:
 
 
 def select(steps: Sequence[tuple[NativeStep, Mapping[str, Any]]], events: Lying) -> list[tuple[Came, Tally]]:
-    """What each of some filters keeps of the same events, given the values of its parameters; all in one pass."""
+    """The events that each of several filters keeps, given its parameter values; all in one pass."""
     converters = [step.given(values) for step, values in steps]
     filters = [converter for converter in converters if isinstance(converter, FilterConverter)]
     assert len(filters) == len(steps)

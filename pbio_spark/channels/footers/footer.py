@@ -1,11 +1,11 @@
 """`Footer`: the least and the greatest values of number fields in each block of a data file, at the file's end.
 
-It is a comment (ffs-wire-format 2), which every reader of FFS files passes by. Its text is
+It is a comment (ffs-wire-format 2), which every reader of FFS files skips. Its text is
 
     pbio values <JSON, compressed, base64> <digest> <length of the item, 8 hexadecimal digits>
 
-so that whoever has the end of a file finds its beginning. Like all of that kind it is a hint; when it is believed is in
-docs/decisions/0018.
+so that a reader of a file's end can find its start. Like everything of this kind it is a hint; docs/decisions/0018 says
+when readers believe it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _END = len(f" {'':16} {'':8}\0")
 
 
 class DamagedFooterError(ValueError):
-    """A file ends with a footer that is not as it was written."""
+    """A file ends with a damaged footer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +46,10 @@ class Footer:
     """What a data file holds, block by block.
 
     Attributes:
-        offsets: int64, of the first item of each block, ascending, and of the footer itself: no event lies after it.
-        ordinals: int64, of the first record of each block among all of the file, and how many there are.
-        formats: the IDs of formats, in hexadecimal. Of records of others nothing is said.
-        ranges: of each of these formats.
+        offsets: int64, of the first item of each block, ascending, and of the footer itself, after all events.
+        ordinals: int64, index of the first record of each block in the file, then the number of records.
+        formats: the IDs of formats, in hexadecimal. The footer does not cover records of other formats.
+        ranges: the ranges of each of these formats.
     """
 
     offsets: Int64s
@@ -62,7 +62,7 @@ class Footer:
         return len(self.offsets) - 1
 
     def of(self, format_id: str) -> Ranges | None:
-        """What is said of the records of a format."""
+        """The ranges of the records of a format."""
         return self.ranges[self.formats.index(format_id)] if format_id in self.formats else None
 
 
@@ -92,7 +92,7 @@ def read_footer(read: Callable[[int, int], bytes], size: int) -> Footer | None:
     """The footer of a file of a size; None if it has none.
 
     Args:
-        read: gives the bytes of the file from an offset on, so many.
+        read: reads bytes of the file, given an offset and a count.
 
     Raises DamagedFooterError, and what `read` raises.
     """

@@ -1,4 +1,4 @@
-"""Events that are being published, or a file that is there -> a footer."""
+"""Events being published, or an existing file -> a footer."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 LEAST = 256 << 10
 """The bytes of the smallest file that gets a footer."""
 BLOCK = 1 << 20
-"""About how many bytes of events are a block: several small groups, or part of a large one."""
+"""The approximate bytes of events in a block: several small groups, or part of a large one."""
 MOST_FORMATS = 64
 _OF_FORMAT = 64 << 10
-"""How many bytes the events of a format must have in a file for something to be said of them."""
+"""The least bytes that a format's events need in a file to be covered."""
 
 
 class FooterMaker:
@@ -37,7 +37,7 @@ class FooterMaker:
         """
         Args:
             kernel: for `RangeMaker`.
-            formats: of which something is to be said; by default all.
+            formats: the formats to cover; by default all.
         """
         self._kernel = kernel
         self._formats = formats
@@ -46,14 +46,14 @@ class FooterMaker:
         self._makers: dict[Format, RangeMaker] = {}
         self._form: Format | None = None
         self._maker: RangeMaker
-        """That of the format that came last, which is looked for no more."""
+        """The maker of the most recent format, which needs no lookup."""
         self._records = 0
         self._bucket = -1
         self._is_due = True
-        """Whether the next record begins a block: with it begins the file, or a large group has ended before it."""
+        """Whether the next record begins a block: the file begins, or a large group has just ended."""
 
     def add(self, form: Format, encoded: Encoded, at: int, firsts: Int64s, counts: Int64s) -> None:
-        """Look at records that lie in the file one after the other.
+        """Add consecutive records of the file.
 
         Args:
             at: the offset of the first one in the file.
@@ -97,7 +97,7 @@ class FooterMaker:
         return sorted(points - {count})
 
     def made(self, size: int) -> bytes:
-        """The footer of the file, whose events end at an offset; nothing if there is none."""
+        """The footer of a file whose events end at an offset; empty if it gets none."""
         if not self._makers or size < LEAST:
             return b""
         offsets = np.array([*self._offsets, size], np.int64)
@@ -163,8 +163,8 @@ def _merged_points(starts: Int64s, ends: Int64s, inner: Iterable[int]) -> list[i
 
 
 def file_to_footer(source: BinaryIO, name: str, size: int, points: Sequence[int]) -> Footer | None:
-    """The footer of a file that is there, with all that can be said; None if not all of its records are sound, or there
-    are none.
+    """The footer of an existing file, with all ranges that can be known; None if some of its records are bad, or it has
+    none.
 
     Args:
         size: where its events end.
@@ -193,7 +193,7 @@ def file_to_footer(source: BinaryIO, name: str, size: int, points: Sequence[int]
 
 
 def without_rare(footer: Footer) -> Footer:
-    """A footer with no more than readers should load: without what is said of the rarest formats."""
+    """A footer small enough for readers: without the rarest formats."""
     by_count = sorted(range(len(footer.formats)), key=lambda number: -int(footer.ranges[number].records.sum()))
     kept = by_count[:MOST_FORMATS]
     ranges = limited([footer.ranges[number] for number in kept])

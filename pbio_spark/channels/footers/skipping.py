@@ -1,4 +1,4 @@
-"""Footers and a filter -> what of some events is left to read."""
+"""Footers and a filter -> the events left to read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("pbio_spark.channels")
 
 LEAST = 64 << 10
-"""How many bytes of a file's events are worth a look at its end."""
+"""The least bytes of a file's events that justify reading its footer."""
 _KEPT = 1024
 """How many footers are remembered."""
 _READERS = 16
@@ -31,7 +31,7 @@ _READERS = 16
 
 @dataclass(slots=True)
 class Skipped:
-    """What is not read: of which files, of how many groups, and how many events and bytes."""
+    """What is skipped: the files, and the numbers of groups, events and bytes."""
 
     files: set[str] = field(default_factory=set)
     groups: int = 0
@@ -43,16 +43,16 @@ class Footers:
     """The footers of the data files of a space, read when they are needed."""
 
     def __init__(self, folder: Folder, level: int = logging.DEBUG) -> None:
-        """`level` is that of the message in the log that says how much is skipped."""
+        """`level` is the log level of the message that reports how much is skipped."""
         self._folder = folder
         self._level = level
         self._known: dict[str, Footer | None] = {}
 
     def kept(self, pieces: Sequence[Piece], excluding_of: Callable[[Piece], Excluding | None]) -> list[Piece]:
-        """What is left of some events, in their order, without those that a filter certainly refuses.
+        """Some events in order, without those that a filter certainly refuses.
 
         Args:
-            excluding_of: what the filter never lets pass of events of a piece's format.
+            excluding_of: what the filter certainly refuses among events of a piece's format.
         """
         known = [excluding_of(piece) for piece in pieces]
         sizes: dict[str, int] = {}
@@ -104,7 +104,7 @@ class Footers:
         return footers
 
     def _footer(self, path: str) -> Footer | None:
-        """The footer of a file; None if it has none that can be read: then reading the events says what is wrong."""
+        """The footer of a file; None if it has none that is readable: reading the events then reports what is wrong."""
         try:
             size = self._folder.size(path)
             if size is None:
@@ -119,7 +119,7 @@ class Footers:
 
 
 def _excluded(footer: Footer, format_id: str, excluding: Excluding) -> npt.NDArray[np.bool_] | None:
-    """In which blocks the filter refuses all events of a format; None if nothing is known of them."""
+    """The blocks in which the filter refuses all events of a format; None if unknown."""
     ranges = footer.of(format_id)
     if ranges is None:
         return None

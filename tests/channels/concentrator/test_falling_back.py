@@ -267,7 +267,7 @@ def test_a_folder_that_others_can_enter_is_not_used(
     counts: Channel, sockets: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sockets.chmod(0o755)
-    with pytest.raises(PbioError, match="not yours alone"):
+    with pytest.raises(PbioError, match="not private to you"):
         Concentrator(again(counts.space))
     sockets.chmod(0o700)
     with Concentrator(again(counts.space)) as concentrator:

@@ -201,4 +201,4 @@ def test_two_do_not_run_at_once(tmp_path: Path) -> None:
         second = start(out, run_pbio, "space", "concentrate", space.root)
         second.join()
     assert second.exitcode == 1
-    assert f"process {os.getpid()} is the concentrator of this space already" in out.read_text()
+    assert f"process {os.getpid()} is already the concentrator of this space" in out.read_text()

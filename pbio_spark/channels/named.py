@@ -1,4 +1,4 @@
-"""A channel as callers name it: by its name, or by an object that was opened before."""
+"""A channel as callers name it: by name, or as an open object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pbio_spark.errors import PbioError
 
 
 class Info(Protocol):
-    """What a `Channel` and a `ChannelInfo` have."""
+    """The common attributes of `Channel` and `ChannelInfo`."""
 
     @property
     def id(self) -> int: ...
@@ -18,15 +18,15 @@ class Info(Protocol):
 
 
 AnyChannel: TypeAlias = "str | Info"
-"""A name, a `ChannelInfo` or a `Channel`. The objects mean the channel that they were made for, whatever has its name
-now."""
+"""A name, a `ChannelInfo` or a `Channel`. An object means the channel that it was made for, even if its name is in use
+again."""
 
 
 def name_and_id(channel: AnyChannel) -> tuple[str, int | None]:
-    """The name, and the ID where an object says it. Raises PBIO_BAD_OPTION for anything else."""
+    """The name, and the ID if given as an object. Raises PBIO_BAD_OPTION for anything else."""
     name = getattr(channel, "name", channel)
     number = getattr(channel, "id", None)
     if not isinstance(name, str) or (name is not channel and not isinstance(number, int)):
         reason = f"expected a channel or its name, not {type(channel).__name__}"
-        raise PbioError("PBIO_BAD_OPTION", reason, hint="such as space.channel('stock'), or 'stock'")
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="example: space.channel('stock'), or 'stock'")
     return name, number

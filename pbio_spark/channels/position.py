@@ -1,4 +1,4 @@
-"""Where an event stands in a space (DESIGN decision 23): the events of a channel are read in the order of these."""
+"""The position of an event in a space (DESIGN decision 23): a channel's events are read in this order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Position:
         """The position that a string such as `12.0.7` names. Raises PBIO_BAD_OFFSET."""
         parts = re.fullmatch(r"(\d{1,18})\.(\d{1,18})\.(\d{1,18})", text, re.ASCII)
         if parts is None:
-            raise PbioError("PBIO_BAD_OFFSET", f"not a position: {text[:80]!r}", hint="an example is 12.0.7")
+            raise PbioError("PBIO_BAD_OFFSET", f"not a position: {text[:80]!r}", hint="example: 12.0.7")
         return cls(*map(int, parts.groups()))
 
     @property

@@ -1,4 +1,4 @@
-"""`ChannelSpace`: a folder of channels, as programs use it."""
+"""`ChannelSpace`: a folder of channels."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class ChannelSpace:
     """A folder of channels: their names, their types and their events. Threads may share one.
 
     Attributes:
-        root: as it was opened.
-        id: unlike that of any other space.
-        formats: the bodies of all formats in it.
+        root: the path, as given when it was opened.
+        id: unique among spaces.
+        formats: the store of its formats.
         folder: where its files are.
         history: its log.
-        source: as what this program publishes, which says what the code of derived channels may use here.
+        source: what this program grants to the code of derived channels when it publishes.
         publisher: commits events.
     """
 
@@ -85,11 +85,11 @@ class ChannelSpace:
     ) -> Self:
         """Make a folder a channel space; the other arguments are as for `open`.
 
-        Raises PBIO_CHANNEL_SPACE if it is inside of one, or is one already, unless `exist_ok` says that it is to be
-        opened then; PBIO_NOT_EMPTY if it holds other files; PBIO_CANNOT_CREATE if the file system cannot hold one.
+        Raises PBIO_CHANNEL_SPACE if it is inside another space, or is already one, unless `exist_ok`, which then opens
+        it; PBIO_NOT_EMPTY if it holds other files; PBIO_CANNOT_CREATE if the file system cannot hold a space.
         """
         if make_root(folder := Folder(root, **storage_options)) is None and not exist_ok:
-            reason, hint = "the folder is a channel space already", "`ChannelSpace.open(path)` opens it"
+            reason, hint = "the folder is already a channel space", "`ChannelSpace.open(path)` opens it"
             raise PbioError("PBIO_CHANNEL_SPACE", reason, file=folder.root, hint=hint)
         said: Any = {"concentrator": concentrator, "concentrator_timeout": concentrator_timeout}
         return cls.open(root, source=source, **said, **storage_options)
@@ -107,12 +107,12 @@ class ChannelSpace:
         """Open a channel space.
 
         Args:
-            source: what this program is to the code of derived channels, and what it grants to it.
-            concentrator: whether publications go by way of `pbio space concentrate`: if one is running on this machine
-                for this user, never, or not without one. The result is the same.
-            concentrator_timeout: how long one may say nothing before events go without it, on Linux; a number is one of
-                seconds.
-            storage_options: go to fsspec.
+            source: the name of this program for derived channels, and what it grants to their code.
+            concentrator: whether to publish through `pbio space concentrate`: `auto` if one is running on this machine
+                for this user, `off` never, `required` always. The result is the same.
+            concentrator_timeout: how long a concentrator may be silent before events go without it, on Linux; a number
+                means seconds.
+            storage_options: arguments for fsspec.
 
         Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, PBIO_BAD_LOG if it is damaged, PBIO_BAD_OPTION, and PBIO_CONCENTRATOR.
         """
@@ -124,7 +124,7 @@ class ChannelSpace:
 
     @property
     def is_there(self) -> bool:
-        """Whether the folder is still this space; it may have been removed, and another one made in its place."""
+        """Whether the folder is still this space; it may have been removed or replaced."""
         return read_id(self.folder) == self.id
 
     @suggesting
@@ -136,18 +136,18 @@ class ChannelSpace:
         keep: Literal["always", "subscribed"] | timedelta = "always",
         exist_ok: bool = False,
     ) -> Channel:
-        """Begin a channel of events that have at least the fields of a type.
+        """Create a channel for events that have at least the fields of a type.
 
         Args:
-            keep: which events `vacuum` may remove: none; those that every named subscriber has acknowledged, once there
-                is one; those that were published so long ago.
-            exist_ok: open the channel if there is one of this name and type; its own `keep` stays.
+            keep: which events `vacuum` may remove: none (`always`); those that every named subscriber has acknowledged,
+                once there is one (`subscribed`); those older than a timedelta.
+            exist_ok: open an existing channel of this name and type; its own `keep` does not change.
 
         Raises:
-            PbioError: PBIO_CHANNEL_EXISTS, with `exist_ok` only if it is of another type, or derived;
-                PBIO_BAD_OPTION for a name that cannot be one; what `type_to_format` raises for the type.
+            PbioError: PBIO_CHANNEL_EXISTS, with `exist_ok` only if it is of another type, or derived; PBIO_BAD_OPTION
+                for an invalid name; what `type_to_format` raises for the type.
         """
-        check_name(name, "channel")  # before the type: the two may be swapped
+        check_name(name, "channel")  # checked before the type, as the two may be swapped
         return self._create(name, type_to_format(type), None, keep, exist_ok)
 
     def derive_channel(
@@ -160,20 +160,19 @@ class ChannelSpace:
         exist_ok: bool = False,
         **options: Unpack[ModulatorOptions],
     ) -> Channel:
-        """Begin a channel whose events are derived from another's, by the writers that publish those.
+        """Create a channel whose events are derived from another's, by the writers that publish to that.
 
         Args:
             name: of the channel.
             parent: the other channel, or its name; it may be derived itself.
             modulator: the code; or its attributes as `options`, such as `filter=` and `parameters=`.
             keep: as for `create_channel`.
-            exist_ok: open the channel if there is one of this name, parent, type, code and parameters; what these are
-                set to, its `keep` and its `max_cost` stay.
+            exist_ok: open an existing channel of this name, parent, type, code and parameters; current parameter
+                values, `keep` and `max_cost` do not change.
 
         Raises:
-            PbioError: PBIO_BAD_PROGRAM with all mistakes of a program, or with what it costs; PBIO_CHANNEL_EXISTS,
-                with `exist_ok` only if it is of another type or derived in another way; PBIO_UNKNOWN_CHANNEL,
-                PBIO_BAD_OPTION.
+            PbioError: PBIO_BAD_PROGRAM with all mistakes of a program, or with its cost; PBIO_CHANNEL_EXISTS, with
+                `exist_ok` only if type or derivation differ; PBIO_UNKNOWN_CHANNEL; PBIO_BAD_OPTION.
         """
         source = self.channel(parent)
         form, checked = self._control.derivation(source.info, to_modulator(modulator, options))
@@ -182,15 +181,15 @@ class ChannelSpace:
     def replace_channel(
         self, name: AnyChannel, modulator: Modulator | None = None, **options: Unpack[ModulatorOptions]
     ) -> int:
-        """Make the events of a derived channel in another way, from the next commit on.
+        """Replace the code of a derived channel from the next commit on.
 
-        Each event is made by the old code or the new one. The state is kept if both declare the same. A change of the
-        type is a new version of the channel's type: its subscribers get what they wanted, if the new events reach it.
+        Each event is made by either the old or the new code. State is kept if both declare the same state. A new type
+        is a new version of the channel's type: its subscribers get what they asked for, if the new events reach it.
 
         Args: as for `derive_channel`.
 
         Returns:
-            The version of the commit that says so; events made by the new code have it as their `derivation`.
+            The version of the commit; events made by the new code have it as their `derivation`.
 
         Raises PBIO_BAD_PROGRAM, PBIO_UNKNOWN_CHANNEL, and PBIO_BAD_OPTION if the channel is not derived.
         """
@@ -233,8 +232,8 @@ class ChannelSpace:
         return self.channel(name)
 
     def _exists(self, info: ChannelInfo, is_other: bool) -> PbioError:
-        """PBIO_CHANNEL_EXISTS; with `is_other`, for a channel that cannot stand for the one that was to be created."""
-        reason = f"a channel {info.name!r} exists already"
+        """PBIO_CHANNEL_EXISTS; with `is_other`, for a channel that differs from the one to be created."""
+        reason = f"a channel {info.name!r} already exists"
         hint = "`ChannelSpace.channel` opens it, and so does exist_ok=True"
         if is_other:
             reason += ", of another type or derived in another way"
@@ -258,7 +257,7 @@ class ChannelSpace:
             return sorted(look(self.history, self.folder, self.id).channels.values(), key=lambda info: info.name)
 
     def drop_channel(self, name: AnyChannel) -> None:
-        """End a channel: nothing can be published to it any more, and its name is free.
+        """Drop a channel: nothing more can be published to it, and its name becomes free.
 
         Raises PBIO_UNKNOWN_CHANNEL, and PBIO_BAD_OPTION while channels are derived from it.
         """
@@ -268,7 +267,7 @@ class ChannelSpace:
             derived = [child.name for child in state.children(info.id)]
             if derived:
                 reason = f"cannot drop {info.name!r} before the channels derived from it: {', '.join(derived)}"
-                hint = "drop these first" + ("; one with ~ goes with its last subscriber" if "~" in reason else "")
+                hint = "drop these first" + ("; ~ channels end with their last subscriber" if "~" in reason else "")
                 raise PbioError("PBIO_BAD_OPTION", reason, hint=hint)
             return Drop(info.id)
 
@@ -277,30 +276,30 @@ class ChannelSpace:
     def set_parameters(
         self, name: AnyChannel, values: Mapping[str, Any], *, lazy: timedelta | float | None = None
     ) -> int:
-        """Give parameters of a derived channel, or of a block that channels share, other values.
+        """Set parameters of a derived channel, or of a block that channels share.
 
         Args:
             name: of the channel or the block.
-            values: by name; the others stay.
-            lazy: for how long sources may go on with the values that they know, rather than derive again what they
-                have made already; a number is one of seconds. None: they hold for all events from the next commit on.
+            values: by name; other parameters do not change.
+            lazy: how long sources may continue with the old values, rather than derive again what they have already
+                made; a number means seconds. None: the new values apply to all events from the next commit on.
 
         Returns:
-            The version of the commit that says so; events made with these values have it as their `derivation`.
+            The version of the commit; events made with these values have it as their `derivation`.
 
         Raises PBIO_UNKNOWN_CHANNEL; PBIO_BAD_OPTION if there is no such parameter, or of another type.
         """
         return self._control.set_parameters(name, values, lazy)
 
     def derived_format(self, parent: ChannelInfo, modulator: Modulator) -> Format:
-        """The format of what code makes of a channel's events. Raises as `derive_channel` does."""
+        """The format of the events that code derives from a channel. Raises as `derive_channel` does."""
         return self._control.derivation(parent, modulator)[0]
 
     def attach(
         self, parent: ChannelInfo, modulator: Modulator, subscriber: str | None, expire_after: timedelta
     ) -> tuple[ChannelInfo, str, bool]:
-        """The channel that sources derive for a subscriber, the name under which it is known to be there, and whether
-        that is new; see `Channel.subscribe`."""
+        """The channel that sources derive for a subscriber, the name that marks the subscriber as present, and whether
+        that name is new; see `Channel.subscribe`."""
         return self._control.attach(self.folder, parent, modulator, subscriber, expire_after)
 
     def parameters(self, name: AnyChannel) -> dict[str, Any]:
@@ -308,21 +307,21 @@ class ChannelSpace:
         return self._control.parameters(name)
 
     def create_parameters(self, name: str, values: Mapping[str, Any], *, exist_ok: bool = False) -> None:
-        """Begin a block of parameters, for derivations to share: set once, seen by all from the same commit on.
+        """Create a block of parameters that derivations share: all see a change from the same commit on.
 
         Args:
-            exist_ok: leave one of this name and these types as it is.
+            exist_ok: leave an existing block of this name and these types unchanged.
 
         Raises PBIO_CHANNEL_EXISTS, PBIO_BAD_OPTION.
         """
         self._control.create_parameters(name, values, exist_ok=exist_ok)
 
     def drop_parameters(self, name: str) -> None:
-        """End a block of parameters. Raises PBIO_BAD_OPTION if there is none, or channels use it."""
+        """Drop a block of parameters. Raises PBIO_BAD_OPTION if it does not exist, or channels use it."""
         self._control.drop_parameters(name)
 
     def derivations(self) -> list[DerivationReport]:
-        """What sources report of derived channels: one row for each channel and source."""
+        """The reports of sources on derived channels: one row for each channel and source."""
         with self.history.lock:
             return state_to_reports(self.history.catch_up(), self._control.cost)
 
@@ -335,14 +334,14 @@ class ChannelSpace:
         delivery: Literal["async", "sync"] = "async",
         sync_timeout: float | timedelta = SYNC_TIMEOUT,
     ) -> Published:
-        """Publish events to any number of channels: all of them in one commit, or none.
+        """Publish events to any number of channels: all in one commit, or none.
 
         Args:
-            transaction: an application's name and the number of its batch, a whole number from 0. If the number is not
-                above the last one published, the batch is known, and nothing is published.
-            delivery: `async` returns when the events are durable; `sync` when every named subscriber of a channel that
-                has some of them, derived channels too, has acknowledged them.
-            sync_timeout: how long `sync` waits for that; a number is one of seconds.
+            transaction: an application's name and the number of its batch, an integer from 0. A batch whose number is
+                not above the last published one is known, and is not published again.
+            delivery: `async` returns when the events are durable; `sync` when every named subscriber of the affected
+                channels, derived ones included, has acknowledged them.
+            sync_timeout: how long `sync` waits; a number means seconds.
 
         Raises what `Channel.submit` raises, and PBIO_OTHER_BATCH if that number was published with other events.
         """
@@ -356,7 +355,7 @@ class ChannelSpace:
         delivery: Literal["async", "sync"] = "async",
         sync_timeout: float | timedelta = SYNC_TIMEOUT,
     ) -> Published:
-        """The same, to the channels that `find` finds."""
+        """`publish`, to the channels that `find` finds."""
         seconds = seconds_to_wait(delivery, sync_timeout)
         if not isinstance(submissions, Iterable):
             reason = f"expected a list of submissions, not {type(submissions).__name__}"
@@ -377,7 +376,7 @@ class ChannelSpace:
         return published
 
     def find(self, name: AnyChannel) -> ChannelInfo:
-        """What is known of a channel, without a look at the log. Raises PBIO_UNKNOWN_CHANNEL."""
+        """What is known about a channel, without reading the log. Raises PBIO_UNKNOWN_CHANNEL."""
         with self.history.lock:
             return self._info(name, self.history.state)
 
@@ -387,7 +386,7 @@ class ChannelSpace:
         return vacuum(self.history, self.folder, grace, linger)
 
     def compact(self, *, small: int = 1 << 20, target: int = 64 << 20) -> int:
-        """Put small data files together; how many were. See `retention.compact`."""
+        """Merge small data files; returns how many were merged. See `retention.compact`."""
         return compact(self.history, self.folder, small, target)
 
     def subscribers(self) -> list[Subscriber]:
@@ -395,5 +394,5 @@ class ChannelSpace:
         return subscribers.read_all(self.folder)
 
     def backlog(self, subscriber: Subscriber) -> tuple[int, int]:
-        """What a subscriber has not acknowledged; see `subscribers.backlog`."""
+        """The numbers of commits and events that a subscriber has not acknowledged; see `subscribers.backlog`."""
         return subscribers.backlog(self.history, subscriber)

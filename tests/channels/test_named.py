@@ -35,7 +35,7 @@ def test_an_object_means_the_channel_that_it_was_opened_for(space: pbio.ChannelS
     space.drop_channel(old)
     new = space.create_channel("stock", STOCK)
     for use in (space.channel, space.drop_channel, lambda c: space.publish([pbio.Submission(c, [{"price": 1.0}])])):
-        with pytest.raises(pbio.PbioError, match="has been dropped, and another one has its name"):
+        with pytest.raises(pbio.PbioError, match="has been dropped, and another channel has its name"):
             use(old)
     assert space.find(new).events == 0
 

@@ -1,6 +1,6 @@
-"""A fold -> where the events of its commits lie, as columns over all of them.
+"""A fold -> where the events of its commits are, as columns over all commits.
 
-A subscriber that reads a channel's old events does not look at each commit.
+With it, a subscriber that reads a channel's old events need not examine each commit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pbio_spark.errors import PbioError
 
 _COLUMNS = ("channel", "file", "start", "end", "ordinal", "count", "format")
 _PLAIN = {"control", "files", "groups", "transaction", "refused", "source", "made", "suspended", "states"}
-"""What a commit of events may have to be read together with others; one with more is read alone."""
+"""The most that a commit may have to be read together with others; a larger one is read alone."""
 _PLAIN_GROUPS = {*_COLUMNS, *ABSENT, "formats", "producers"}
 
 
@@ -29,9 +29,9 @@ class Placed(NamedTuple):
     """Events of one group.
 
     Attributes:
-        group: that they are.
+        group: the group.
         version: of its commit.
-        published: when that was, in microseconds since 1970 UTC.
+        published: when it was published, in microseconds since 1970 UTC.
         path: of the data file, as the commit names it.
     """
 
@@ -50,7 +50,7 @@ class FoldBlock:
         rows: the groups, in order; formats, producers and files by their numbers in the lists.
         versions, times: of the groups' commits.
         first_files: the number of the first file of each group's commit.
-        formats, producers, paths: of all commits, one after the other.
+        formats, producers, paths: of all commits, concatenated.
         alone: the versions of commits that must be read one by one, ascending.
     """
 
@@ -94,7 +94,7 @@ class FoldBlock:
 
 
 def fold_to_block(fold: Fold, space: str) -> FoldBlock | None:
-    """The block of a fold; None if something in it is wrong, which reading the commits one by one reports."""
+    """The block of a fold; None if something in it is wrong, which reading the commits one by one will report."""
     try:
         return _Maker(space).make(fold)
     except (PbioError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
@@ -126,7 +126,7 @@ class _Maker:
                 raise ValueError(version)
             data = made.get("data")
             if data is None:
-                # Of the other commits, only these matter to a reader of events.
+                # A reader of events needs only these of the other commits.
                 if not made.keys().isdisjoint({"create", "drop"}):
                     self._alone.append(version)
             elif data.keys() <= _PLAIN and data["groups"].keys() <= _PLAIN_GROUPS:
@@ -196,7 +196,7 @@ class _Maker:
 
 
 def _whole(values: list[Any]) -> Int64s:
-    """Values that are all whole numbers."""
+    """Values, all of which are integers."""
     if not {int}.issuperset(map(type, values)):
         raise ValueError
     return np.array(values, np.int64)

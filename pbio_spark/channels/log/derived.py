@@ -1,4 +1,4 @@
-"""What the log says of derivations: their shared blocks, the state that they keep, and what sources report of them."""
+"""Derivations in the log: their shared blocks, their state, and the reports of sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ACCEPTED, REFUSED, SUSPENDED = "accepted", "refused", "suspended"
 
 MOST_SOURCES = 64
-"""Of how many sources a channel's reports are kept: those that reported last."""
+"""How many sources' reports are kept for a channel: those that reported last."""
 
 NO_STATE = Held("")
 
@@ -37,15 +37,15 @@ class SharedBlock:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a source reports of a derivation.
+    """The report of a source on a derivation.
 
     Attributes:
         status: `accepted`, `refused` or `suspended`.
-        reason: of the latter two.
-        version: of the commit since which the channel was derived as it was at the last report.
+        reason: the reason for the latter two.
+        version: of the commit with the derivation that the last report refers to.
         time: of the last report, in microseconds since 1970 UTC.
-        seen, made, trapped, bytes, parent_bytes, refused: as in `Made`, of all reports.
-        in_a_row: how many events ended in a trap since the last commit with one that did not.
+        seen, made, trapped, bytes, parent_bytes, refused: as in `Made`, summed over all reports.
+        in_a_row: how many events have trapped since the last commit with one that did not.
     """
 
     status: str = ACCEPTED
@@ -77,19 +77,19 @@ class Report:
         )
 
     def row_after(self, made: Made) -> int:
-        """How many events ended in a trap in a row, after another commit."""
+        """The number of traps in a row, after another commit."""
         before = self.in_a_row if made.version == self.version else 0
         return before + made.trapped if made.trapped >= made.seen > 0 else 0
 
 
 class Derived:
-    """Grows commit by commit.
+    """The state of all derivations; it grows commit by commit.
 
     Attributes:
         blocks: shared blocks of parameters, by ID.
-        states: by derived channel and producer (`""` for events without one), what its programs keep.
+        states: by derived channel and producer (`""` for events without one), the state of its programs.
         sizes: by derived channel, how many characters its states have.
-        reports: by derived channel and source, those that reported last at the end.
+        reports: by derived channel and source, the most recent reporter last.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Derived:
         return self.states.get(channel, {}).get(producer, NO_STATE)
 
     def add(self, data: Data, versions: dict[int, int], time: int) -> None:
-        """Add what a commit says; `versions` are those of the derivations that it refuses or suspends."""
+        """Add a commit; `versions` are those of the derivations that it refuses or suspends."""
         for channel, producer, held in data.states:
             self.hold(channel, producer, held)
         for made in data.made:
@@ -115,7 +115,7 @@ class Derived:
         for status, reasons in ((REFUSED, data.refused), (SUSPENDED, data.suspended)):
             for channel, reason in reasons:
                 known = self._of(channel, data.source)
-                # Traps are those of the version that made the events; another may have begun meanwhile.
+                # Traps belong to the version that made the events; a newer one may have begun meanwhile.
                 version = known.version if status == SUSPENDED else versions[channel]
                 report = replace(known, status=status, reason=reason, version=version, time=time)
                 self._report(channel, data.source, report)
@@ -128,21 +128,21 @@ class Derived:
         of_channel[producer] = held
 
     def forget_states(self, channel: int) -> None:
-        """Start again."""
+        """Drop all states of a channel."""
         self.states.pop(channel, None)
         self.sizes.pop(channel, None)
 
     def forget(self, channel: int) -> None:
-        """Forget all of a channel that was dropped."""
+        """Forget everything about a dropped channel."""
         self.forget_states(channel)
         self.reports.pop(channel, None)
 
     def status(self, channel: int, since: int, version: int) -> str | None:
-        """The worst that sources report of a derivation; None if none has.
+        """The worst status that sources report for a derivation; None if none has reported.
 
         Args:
-            since: reports that it is accepted count from this version on.
-            version: and others from this one, that of its last change.
+            since: reports of acceptance count from this version on.
+            version: other reports count from this version on, that of the last change.
         """
         reports = self.reports.get(channel, {}).values()
         now = [report for report in reports if report.version >= (since if report.status == ACCEPTED else version)]
@@ -153,14 +153,14 @@ class Derived:
         return ACCEPTED if now else None
 
     def is_suspended(self, channel: int, source: str, version: int) -> bool:
-        """Whether a source derives a channel no longer, as it is since its last change."""
+        """Whether a source has suspended a channel since its last change."""
         report = self._of(channel, source)
         return report.status == SUSPENDED and report.version >= version
 
     def exhausted(
         self, made: Iterable[Made], source: str, channels: Mapping[int, ChannelInfo]
     ) -> list[tuple[int, int]]:
-        """The channels that a source must suspend after a commit, and after how many traps in a row."""
+        """The channels that a source must suspend after a commit, with the number of traps in a row."""
         rows = [(one.channel, self._of(one.channel, source).row_after(one)) for one in made]
         return [
             (channel, count)

@@ -1,8 +1,8 @@
-"""Files that appear once and whole, which a log on a file system consists of (DESIGN decision 21).
+"""Files that appear once and whole: a log on a file system consists of these (DESIGN decision 21).
 
-On a local disk a file is written under another name, brought to the disk, and then linked to its name, which fails if
-the name is taken. Object stores do the same with a conditional request. A file system that can do neither is refused,
-because two writers could both believe that they were first.
+On a local disk a file is written under another name, synced, and then linked to its name, which fails if the name is
+taken. Object stores do the same with a conditional request. A file system that can do neither is refused, because two
+writers could both believe that they were first.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ T = TypeVar("T")
 Path: TypeAlias = "str | os.PathLike[str]"
 
 CONDITIONAL = {"s3", "s3a", "memory"}
-"""Protocols whose file systems create a file only if there is none, in one step. That of memory does so for the threads
-of one process."""
+"""Protocols whose file systems create a file only if it is new, in one step. The memory file system does so for the
+threads of one process."""
 
 _OF_SPACES = ("source", "concentrator", "concentrator_timeout", "exist_ok")
-"""What opening a space takes besides: one of these misspelled would go to fsspec."""
+"""The other arguments for opening a space: a misspelled one would go to fsspec."""
 
 
 class Folder:
     """A folder on some file system; all paths below are relative to it.
 
-    Raises PBIO_CANNOT_CREATE for a file system that cannot create exclusively. All methods raise PBIO_NO_PERMISSION and
+    Raises PBIO_CANNOT_CREATE for a file system without exclusive creation. All methods raise PBIO_NO_PERMISSION and
     PBIO_NO_ROOM if the file system refuses, and PBIO_FILE_SYSTEM for any other failure. Those that write raise
-    PBIO_OUTCOME_UNKNOWN if the write may have succeeded all the same, for instance because a reply was lost, and
+    PBIO_OUTCOME_UNKNOWN if the write may have succeeded after all, for instance because a reply was lost, and
     PBIO_NO_SPACE if the space is gone. On a local disk, those that read raise PBIO_BAD_LOG for anything but a file.
     """
 
@@ -69,17 +69,17 @@ class Folder:
                 file=root,
                 hint="keep a channel space on a local disk or on S3",
             )
-        # What others do there must be seen at once, so this file system must not cache listings.
+        # Changes by others must be visible at once, so this file system must not cache listings.
         self._fs: AbstractFileSystem
         self._fs, _ = locate(root, **{**storage_options, "use_listings_cache": False})
 
     def path(self, name: str) -> str:
-        """The path of a file for messages and for other readers."""
+        """The path of a file, for messages and other readers."""
         return f"{self._path}/{name}"
 
     @property
     def location(self) -> str | None:
-        """Where the folder is, the same by whatever links it was reached; None if only this process sees it."""
+        """Where the folder is, with links resolved; None if only this process sees it."""
         if self.is_local:
             return os.path.realpath(self._path)
         names = (self._fs.protocol,) if isinstance(self._fs.protocol, str) else self._fs.protocol
@@ -92,22 +92,22 @@ class Folder:
 
     @property
     def is_there(self) -> bool:
-        """Whether the folder exists; where a file system has no folders, whether it holds something."""
+        """Whether the folder exists; on a file system without folders, whether it holds something."""
         with self._asking(""):
             return bool(self._fs.isdir(self._path))
 
     @property
     def is_file(self) -> bool:
-        """Whether there is a file in place of the folder."""
+        """Whether the path is a file instead of a folder."""
         with self._asking(""):
             return bool(self._fs.isfile(self._path))
 
     def space_above(self) -> str | None:
-        """The root of the channel space that the folder is, or is inside of; None if there is none."""
+        """The root of the channel space that the folder is or is inside; None if there is none."""
         return space_above(self._fs, self._path)
 
     def make(self, *names: str) -> None:
-        """Make folders, where the file system has such a thing."""
+        """Make folders, if the file system has them."""
         for name in names:
             try:
                 with self._asking(name), definite():
@@ -118,7 +118,7 @@ class Folder:
                 raise PbioError("PBIO_PATH_NOT_FOUND", "folder not found", file=self.path(name)) from None
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
-        """The bytes of a file, at most `most` and one more; None if it does not exist."""
+        """The bytes of a file, at most `most` + 1; None if it does not exist."""
         with suppress(FileNotFoundError), self._asking(name), suppress(NotADirectoryError):
             if self.is_local:
                 with open_file(self.path(name), "PBIO_BAD_LOG") as file:
@@ -128,7 +128,7 @@ class Folder:
         return None
 
     def read_part(self, name: str, start: int, length: int) -> bytes:
-        """Some bytes of a file; fewer where it ends. Raises FileNotFoundError."""
+        """Some bytes of a file; fewer at its end. Raises FileNotFoundError."""
         with self._asking(name):
             if self.is_local:
                 with open_file(self.path(name), "PBIO_BAD_LOG") as file:
@@ -154,7 +154,7 @@ class Folder:
             return float(self._fs.modified(self.path(name)).timestamp())
 
     def now(self) -> float:
-        """The time that a file written now gets: that of the store, which may differ from this machine's clock."""
+        """The time stamp that a file written now would get: the store's, which may differ from this machine's clock."""
         name = new_temporary_path()
         with definite():
             self.replace(name, b"")
@@ -164,11 +164,11 @@ class Folder:
             self.remove(name)
 
     def strangers(self) -> list[str]:
-        """The files in the folders of a space that do not belong to it: programs neither read nor remove them."""
+        """Foreign files in the folders of a space, which programs neither read nor remove."""
         return [f"{sub}/{name}" for sub in FOLDERS for name in self.names(sub) if not is_own(sub, name)]
 
     def names(self, folder: str, *, temporary: bool = False) -> list[str]:
-        """The names in a folder (`""`: this one), sorted: of whole files, or of those that are still being written."""
+        """The names in a folder (`""`: this one), sorted: of complete files, or of those still being written."""
         found: list[str] = []
         with suppress(FileNotFoundError), self._asking(folder):
             found = self._fs.ls(self.path(folder), detail=False)
@@ -176,10 +176,10 @@ class Folder:
         return sorted(name for name in names if is_temporary(name) is temporary)
 
     def create(self, name: str, data: bytes | Sequence[Any]) -> bool:
-        """Create a file and bring it to the disk, unless it exists: False then, and nothing has changed.
+        """Create a file durably, unless it exists: then return False and change nothing.
 
         Args:
-            data: bytes, or buffers, one after the other.
+            data: bytes, or a sequence of buffers.
         """
         path = self.path(name)
         pieces: Sequence[Any] = [data] if isinstance(data, bytes) else data
@@ -193,14 +193,14 @@ class Folder:
         return self._written(name, lambda: create_file(path, pieces))
 
     def begin(self, name: str) -> NewFile:
-        """Begin a file on the local disk as `add` creates one: its methods are called within `adding`."""
+        """Begin a file on the local disk, as `add` does; call its methods inside `adding`."""
         assert self.is_local
         with definite():
             return self._written(name, lambda: NewFile(self.path(name)))
 
     @contextmanager
     def adding(self, name: str) -> Iterator[None]:
-        """Raise what `add` raises, for what is done with a file that has begun."""
+        """Raise what `add` raises, for operations on a begun file."""
         with definite():
             try:
                 with self._asking(name):
@@ -209,7 +209,7 @@ class Folder:
                 raise self._gone() from None
 
     def add(self, name: str, data: bytes | Sequence[Any]) -> None:
-        """Create a file that is not used before another one names it: if that fails, nothing has happened."""
+        """Create a file that is used only once another names it: if that fails, nothing has happened."""
         with definite():
             self.create(name, data)
 
@@ -223,16 +223,16 @@ class Folder:
             self._fs.pipe_file(path, data)
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         with suppress(FileNotFoundError), self._asking(name):
             self._fs.rm_file(self.path(name))
 
     def _asking(self, name: str) -> AbstractContextManager[None]:
-        """Turn any failure of an access that changes nothing into a PbioError, PBIO_FILE_SYSTEM if nothing else."""
+        """Turn any failure of a read access into a PbioError, PBIO_FILE_SYSTEM by default."""
         return trouble(self._fs, self.path(name) if name else self._path)
 
     def _written(self, name: str, write: Callable[[], T]) -> T:
-        """The result of writing a file. A copy of a space may lack the folders that held no file yet."""
+        """The result of writing a file. A copied space may lack folders that were empty."""
         with suppress(FileNotFoundError), self._asking(name):
             return write()
         if os.path.isdir(self._path):
@@ -243,7 +243,7 @@ class Folder:
 
     @contextmanager
     def _sending(self, path: str) -> Iterator[None]:
-        """A write request may have succeeded whatever its library raises, unless the store refused it."""
+        """Unless the store refused a write request, it may have succeeded despite the exception."""
         try:
             with refusals(path):
                 yield

@@ -1,9 +1,9 @@
 """Old commits in folds: one file holds many, so that the listing of a log stays short (decision 10).
 
-A fold is a line of JSON with the length of each commit, then the commits as they were written. It always has the same
-commits, a hundred or ten thousand, so every program makes the same one. The commits' own files, and folds of a hundred,
-are removed when a fold that has them is on the disk: a reader that does not find a commit's own file looks for the
-smaller fold, then for the larger one.
+A fold is a line of JSON with the length of each commit, then the commits as they were written. Folds have fixed
+boundaries, a hundred or ten thousand commits, so every program makes the same ones. The commits' own files, and folds
+of a hundred, are removed once a fold that contains them is on the disk: a reader that does not find a commit's own file
+looks for the smaller fold, then for the larger one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pbio_spark.channels.log.layout import fold_path
 from pbio_spark.errors import PbioError
 
 SIZES = (100, 10_000)
-"""How many commits a fold has: the smaller folds are removed when the larger one is there."""
+"""The numbers of commits in folds: the smaller folds are removed when the larger one exists."""
 
 LONGEST_FOLD = 64 << 20
 """The most bytes that a fold may have: it is read as a whole."""
@@ -33,7 +33,7 @@ _REMEMBERED = 2
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The commits from one version on, as they were written.
+    """Consecutive commits, as they were written.
 
     Attributes:
         first: the version.
@@ -64,11 +64,11 @@ class Fold:
 
 
 def prior_of(text: bytes, version: int) -> str | None:
-    """The digest of the commit before a written one, as that states it; None in format version 1, which does not.
+    """The digest of the previous commit, as stated in a written one; None in format version 1.
 
     Raises PBIO_BAD_LOG.
     """
-    # The usual form first; any other JSON is valid, too.
+    # The usual form first; any other JSON is also valid.
     for form in (VERSION, 2):
         front = b'{"version":%d,"number":%d,"prior":"' % (form, version)
         if text.startswith(front) and text[len(front) + 64 : len(front) + 66] == b'",':
@@ -88,14 +88,14 @@ def fold_to_bytes(fold: Fold) -> bytes:
 
 
 def bytes_to_fold(data: bytes, first: int, count: int) -> Fold:
-    """The fold in a file, which should have so many commits from a version on. Raises PBIO_BAD_LOG."""
+    """The fold in a file, which must have `count` commits from version `first` on. Raises PBIO_BAD_LOG."""
     end = data.find(b"\n", 0, _LONGEST_HEAD)
     if end < 0:
-        bad("not a fold, or only a part of one")
+        bad("not a fold, or incomplete")
     head = parse(data[:end])
     if a_number(head.get("version")) != 1:
         bad(
-            f"the fold has format version {head['version']}, and this program reads version 1: a newer program wrote it"
+            f"the fold has format version {head['version']}, but this program reads version 1: a newer program wrote it"
         )
     if a_number(head.get("first")) != first:
         bad(f"the fold starts with commit {head['first']} instead of {first}")
@@ -109,7 +109,7 @@ def bytes_to_fold(data: bytes, first: int, count: int) -> Fold:
 
 
 def firsts(last: int, size: int) -> Iterator[int]:
-    """The first versions of the folds of a size whose commits are all there, if `last` is the last one."""
+    """The first versions of the folds of a size that are complete if `last` is the last commit."""
     return iter(range(1, last - size + 2, size))
 
 
@@ -122,7 +122,7 @@ class Folds:
         self._known: list[Fold] = []
 
     def find(self, version: int) -> Fold | None:
-        """The fold that has a commit; None if there is none. Raises PBIO_BAD_LOG if it is not as it should be."""
+        """The fold that has a commit; None if there is none. Raises PBIO_BAD_LOG if it is damaged."""
         with self._lock:
             known = next((fold for fold in self._known if version in fold), None)
             for size in SIZES if known is None else ():
@@ -132,7 +132,7 @@ class Folds:
             return known
 
     def read(self, first: int, size: int) -> Fold | None:
-        """The fold of so many commits from a version on, as it is now."""
+        """The fold of `size` commits from version `first` on, read afresh."""
         name = fold_path(first, size)
         data = self._folder.read(name, LONGEST_FOLD)
         if data is None:

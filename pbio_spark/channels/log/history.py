@@ -1,4 +1,4 @@
-"""The log with its meaning: the state after its commits, and adding to them."""
+"""The log and the state after its commits; appends commits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pbio_spark.errors import PbioError
 log = logging.getLogger("pbio_spark.channels")
 
 LONGEST_GROUPS = 64 << 10
-"""The most bytes of groups in a commit itself: a subscriber of one channel reads them anyhow."""
+"""The most bytes of groups in a commit itself, since even a subscriber of one channel reads them all."""
 
 LONGEST_STATES = 64 << 10
 """The most bytes of states of derivations in a commit itself."""
@@ -36,48 +36,48 @@ MOST_NUMBERS = 4096
 """The most sequence numbers and times of single events in a commit or its directory, which every reader reads."""
 
 CHECKPOINT_EVERY = 100
-"""Commits between two checkpoints: what a new reader reads at most, unless a writer died before it made one."""
+"""Commits between checkpoints: the most that a new reader reads, unless a writer died before making one."""
 
 AHEAD = 86_400_000_000
-"""How many microseconds a clock may be ahead before commits do not take its time."""
+"""How many microseconds a clock may be ahead before commits reject its time."""
 
 _APART = 60_000_000
-"""The same before no events are let go of by its time."""
+"""The same before its time is no longer used to expire events."""
 
 _DOUBLINGS = 4
-"""How often the pause before another attempt, at first as long as the attempt took, is doubled."""
+"""How often the pause between attempts, initially as long as an attempt took, is doubled."""
 _LONGEST_PAUSE = 1.0
-"""Seconds: one attempt may have taken very long, because the store failed and was asked again."""
+"""The longest pause in seconds: an attempt may have taken very long because the store failed and was retried."""
 
 
 def pause(lost: int, took: float) -> None:
-    """Wait before another attempt at a commit: of many writers that retry at once, one wins, and the others slow it.
+    """Wait before another attempt at a commit: when many writers retry at once, the losers slow the winner.
 
     Args:
         lost: how many attempts were lost before the last one.
-        took: how long that one took, in seconds.
+        took: how long the last attempt took, in seconds.
     """
     time.sleep(random.uniform(0, min(took * 2 ** min(lost, _DOUBLINGS), _LONGEST_PAUSE)))
 
 
 class History(LogReader):
-    """The commits of one space, and the state that they add up to as far as they are known here.
+    """The commits of one space, and the state that the known ones add up to.
 
     Attributes:
-        state: after the last commit that was met; hold `lock` to use it over several steps.
+        state: after the last commit that was read; hold `lock` to use it over several steps.
     """
 
     def __init__(self, log: Log, space: str) -> None:
         super().__init__(log, space)
         self._compacted: dict[int, dict[str, tuple[str, int]]] = {}
         self._waiting = 0, 0.0
-        """The version at which another writer took a turn, and when that was seen here."""
+        """The version at which another writer took a turn, and when this program saw that."""
         self._told = 0
         self.state = self._start()
         self._seen = max(self._seen, self.state.version)
 
     def with_directory(self, data: Data) -> Data:
-        """A commit that is to be appended; its groups, states and what single events say lie beside it if they are
+        """A commit ready to be appended; groups, states and values of single events are moved to files if they are
         many."""
         stated = json.dumps({"states": states_to_json(data.states)}, separators=(",", ":")).encode()
         if len(stated) > LONGEST_STATES:
@@ -98,7 +98,7 @@ class History(LogReader):
         return replace(data, directory=DataFile(path, len(said)))
 
     def catch_up(self) -> State:
-        """The state after the last commit that there is. Raises PBIO_BAD_LOG."""
+        """The state after the last existing commit. Raises PBIO_BAD_LOG."""
         with self.lock:
             if self._list_at is None:
                 self._list(1)
@@ -115,11 +115,11 @@ class History(LogReader):
             return self.state
 
     def told(self, version: int) -> None:
-        """Another program has said that the log has a version, although it was not read here so far."""
+        """Note that, according to another program, the log has a version that was not read here yet."""
         self._told = max(self._told, version)
 
     def _leap(self) -> None:
-        """Go on from a checkpoint, if there is a newer one, rather than read each commit."""
+        """Continue from a newer checkpoint, if there is one, rather than read each commit."""
         self._told, newer = 0, self._start()
         if newer.version > self.state.version:
             self.state = newer
@@ -137,9 +137,9 @@ class History(LogReader):
         return first
 
     def age_ends(self, time: int, first: int, now: int) -> int:
-        """The same for what is kept for a time: a commit that is far ahead of `now` is as old as its file.
+        """`first_since` for expiry: a commit far ahead of `now` counts as old as its file.
 
-        Once a writer's clock was ahead, all commits that follow have its time.
+        After a writer with a fast clock, all later commits have its time.
         """
         end = self.catch_up().version + 1
         while first < end:
@@ -152,7 +152,7 @@ class History(LogReader):
         return first
 
     def certain_now(self) -> int:
-        """The time by this machine's clock, unless it is ahead of that of the log, which is then the time.
+        """The time by this machine's clock, or by the log's clock if this machine's is ahead.
 
         In microseconds since 1970 UTC. It may be slow.
         """
@@ -160,13 +160,13 @@ class History(LogReader):
         return there if now - there > _APART else now
 
     def locate(self, version: int, path: str) -> tuple[str, int] | None:
-        """Where a data file of a commit has gone: its new path, and how many bytes further on its items are there."""
+        """Where a commit's data file is now: its new path, and the shift of its items there in bytes."""
         with self.lock:
             self.catch_up()
             return self.located(version, path)
 
     def located(self, version: int, path: str) -> tuple[str, int] | None:
-        """The same, as far as is known without looking into the log again."""
+        """`locate`, without reading the log again."""
         with self.lock:
             for first, last, compaction in reversed(self.state.compactions):
                 if first <= version <= last and path in (parts := self._parts(compaction)):
@@ -177,18 +177,18 @@ class History(LogReader):
         if compaction not in self._compacted:
             entry = self.entry(compaction)
             if entry is None or not isinstance(entry.change, Compact):
-                bad(f"commit {compaction} is not the compaction that it was")
+                bad(f"commit {compaction} is no longer the same compaction")
             file = entry.change.file.path
             self._compacted = {compaction: {path: (file, further) for path, further in entry.change.parts}}
         return self._compacted[compaction]
 
     def commit(self, make: Callable[[State], AnyChange | None], holder: str = "") -> int | None:
-        """Commit the change that a function makes of the state, computed again until no other commit is faster.
+        """Commit a change computed from the state; recompute it until no other commit is faster.
 
         The caller must not hold `lock`, which other threads need meanwhile.
 
         Returns:
-            The version; None if there is nothing to commit any more.
+            The version; None if nothing is left to commit.
         """
         lost = 0
         while True:
@@ -202,11 +202,11 @@ class History(LogReader):
             lost += 1
 
     def append(self, change: AnyChange, holder: str = "") -> int | None:
-        """Commit a change that was made for `state`: its version, or None if another commit was faster, or it is
+        """Commit a change that was computed for `state`: its version, or None if another commit was faster or it is
         another writer's turn.
 
-        A caller that gets None catches up, makes the change again, and retries. Raises PBIO_BAD_VALUE for what
-        readers would refuse.
+        A caller that gets None catches up, computes the change again, and retries. Raises PBIO_BAD_VALUE for a commit
+        that readers would refuse.
 
         Args:
             holder: the name under which the writer took a turn, if it did.
@@ -226,7 +226,7 @@ class History(LogReader):
             try:
                 digest = json_to_commit(said, version).digest
             except PbioError as error:
-                # No program could read past it.
+                # No program could read past this commit.
                 raise PbioError("PBIO_BAD_VALUE", f"the commit would not be readable: {error.reason}") from None
             self.check_end(version, now=True)
             if not (self._log.append(version, said) and self._is_kept(version, said)):
@@ -247,7 +247,7 @@ class History(LogReader):
         return time.monotonic() - self._waiting[1] < turn.milliseconds / 1000
 
     def _now(self) -> int:
-        """The time by this machine's clock; by that of the log if the log would jump, and the clock is far ahead."""
+        """The time by this machine's clock, or by the log's clock if this one is far ahead and the log would jump."""
         now = time.time_ns() // 1000
         if now - self.state.time > AHEAD and now - (there := self._log.now()) > AHEAD:
             log.warning("this machine's clock is %.1f days ahead of that of the space", (now - there) / AHEAD)
@@ -255,12 +255,12 @@ class History(LogReader):
         return now
 
     def _is_kept(self, version: int, said: bytes) -> bool:
-        """Whether a commit that was just appended is the one of its version.
+        """Whether a just appended commit is really the commit of its version.
 
-        The writer may have slept, and the commit of that version may have been folded, and its own file removed. These
-        go one after the other, and the last one stays: if the one before still stands, this one never stood before.
+        The writer may have slept while the commit of that version was folded and its file removed. Files are removed in
+        order, and the last one stays: so if the previous file still exists, this one never existed before.
 
-        Raises PBIO_OUTCOME_UNKNOWN if that cannot be found out.
+        Raises PBIO_OUTCOME_UNKNOWN if that cannot be determined.
         """
         try:
             if version == 1 or self._log.stands(version - 1):
@@ -277,10 +277,10 @@ class History(LogReader):
         return False
 
     def _check_standing(self) -> str | None:
-        """The digest of the last commit; None if it is not the last one any more.
+        """The digest of the last commit; None if it is no longer the last.
 
-        Raises PBIO_BAD_LOG if it is another one by now: the space was created again, or is an older copy, and what is
-        appended to it would not follow on what is there.
+        Raises PBIO_BAD_LOG if it has been replaced: the space was created again, or is an older copy, and what is
+        appended would not continue it.
         """
         version = self.state.version
         last = self._log.read(version) if version else b""
@@ -293,11 +293,11 @@ class History(LogReader):
         return self.state.digest
 
     def checkpoint(self) -> None:
-        """Keep the state as it is, for programs that start later."""
+        """Write a checkpoint of the state, for programs that start later."""
         try:
             self._log.checkpoint(self.state.version, state_to_json(self.state))
         except PbioError as error:
-            # The commit stands; only those who start later have more to read.
+            # The commit is valid; programs that start later only have more to read.
             log.warning("cannot write the checkpoint of version %d: %s", self.state.version, error)
 
     def _start(self) -> State:
@@ -307,7 +307,7 @@ class History(LogReader):
                 state = json_to_state(data, self._space, version)
                 entry = json_to_commit(self._text(version) or self._folded_text(version) or b"", version)
                 if entry.commit != state.commit or state.digest not in ("", entry.digest):
-                    bad("the checkpoint belongs to another commit than the one in the log")
+                    bad("the checkpoint does not belong to the commit in the log")
                 state.digest = entry.digest
                 self._chain.join(version, entry.digest, entry.prior)
             except PbioError as error:
@@ -318,7 +318,7 @@ class History(LogReader):
 
 
 def has_events(history: History, channel: int, position: Position, end: int) -> bool:
-    """Whether commits from a position to before a version have events of a channel."""
+    """Whether commits from a position up to a version have events of a channel."""
     for version in range(position.version, end):
         entry = history.entry(version)
         if entry is not None and isinstance(entry.change, Data):

@@ -1,20 +1,20 @@
-"""The layout of a channel space on disk: every name in it is made and parsed here, and nowhere else.
+"""The layout of a channel space on disk: all names in it are built and parsed only here.
 
     <root>/
-        _space.json                      makes the folder a channel space; written last
+        _space.json                      marks the folder as a channel space; written last
         _formats/
             <format ID>                  a format's body; written before its first use
         _log/
             <version>.json               a commit
             <version>.checkpoint         the state after a commit
             <first>-<last>.fold          many old commits in one file; see `folds`
-            <ID>.groups                  where the events of a commit lie, if that is long
+            <ID>.groups                  where the events of a commit are, if that is long
             <ID>.numbers                 sequence numbers and times of single events, if they are many: int64
             <ID>.states                      the states of derivations after a commit, if they are long
             _newest                      the version of a recent checkpoint: a hint, which may be old or missing
         _subscribers/
-            <channel>-<digest>.json      how far a named subscriber has come
-            <channel>-<digest>.missing   since when it has been missing; see `expiry`
+            <channel>-<digest>.json      the position of a named subscriber
+            <channel>-<digest>.missing   when it was first missed; see `expiry`
         data/
             <ID>.pbio                    events, in an FFS file that never changes
 
@@ -62,7 +62,7 @@ def commit_path(version: int) -> str:
 
 
 def checkpoint_path(version: int) -> str:
-    """Where the state after a commit is kept."""
+    """The path of a checkpoint."""
     return f"{LOG}/{version:020}.checkpoint"
 
 
@@ -75,37 +75,37 @@ def fold_path(first: int, count: int) -> str:
 
 
 def new_groups_path() -> str:
-    """A path for the groups of a commit that nothing else has."""
+    """A new path for the groups of a commit."""
     return f"{LOG}/{uuid.uuid4().hex}.groups"
 
 
 def new_numbers_path() -> str:
-    """A path for the numbers of single events that nothing else has."""
+    """A new path for the numbers of single events."""
     return f"{LOG}/{uuid.uuid4().hex}.numbers"
 
 
 def new_states_path() -> str:
-    """A path for the states of derivations that nothing else has."""
+    """A new path for the states of derivations."""
     return f"{LOG}/{uuid.uuid4().hex}.states"
 
 
 def new_data_path() -> str:
-    """A path for a data file that nothing else has."""
+    """A new path for a data file."""
     return f"{DATA}/{uuid.uuid4().hex}.pbio"
 
 
 def new_temporary_path() -> str:
-    """A path for a file that is soon removed."""
+    """A new path for a temporary file."""
     return f"{LOG}/.{uuid.uuid4().hex}.tmp"
 
 
 def subscriber_path(channel: int, name: str) -> str:
-    """Where the position of a channel's subscriber is kept."""
+    """The path of the file with a subscriber's position."""
     return f"{SUBSCRIBERS}/{channel}-{_name_digest(name)}.json"
 
 
 def missing_path(channel: int, name: str) -> str:
-    """Where it is noted since when a channel's subscriber has been missing."""
+    """The path of the note that a subscriber is missing."""
     return f"{SUBSCRIBERS}/{channel}-{_name_digest(name)}.missing"
 
 
@@ -114,7 +114,7 @@ def _name_digest(name: str) -> str:
 
 
 def is_subscriber_named(path: str, name: str) -> bool:
-    """Whether a file of a subscriber is that of one with a name, whatever its channel."""
+    """Whether a subscriber's file is that of a given name, on any channel."""
     return path.endswith(f"-{_name_digest(name)}.json")
 
 
@@ -187,10 +187,10 @@ def _in_folder(path: str, folder: str) -> bool:
 
 
 def is_own(folder: str, name: str) -> bool:
-    """Whether a name in one of the FOLDERS is such as the programs that use a space give."""
+    """Whether a name in one of the FOLDERS is one that programs of a space give."""
     return any(pattern.fullmatch(name) for pattern in _OWN[folder])
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is that of a file that is being written."""
+    """Whether a name is that of a file being written."""
     return name.startswith(".")

@@ -1,4 +1,4 @@
-"""The log: commits by number, each appended once, and checkpoints of what they add up to."""
+"""The log: commits by number, each appended once, and checkpoints of the state."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from pbio_spark.disk import UNKNOWN
 from pbio_spark.errors import PbioError
 
 LONGEST_ENTRY = 32 << 20
-"""The most bytes that a commit may have: one request, even where larger files take several."""
+"""The most bytes that a commit may have: it must take one request, even where larger files take several."""
 
 LONGEST_CHECKPOINT = 1 << 30
-"""The most bytes that a checkpoint may have: it names every producer that counts its events, some 50 bytes for each."""
+"""The most bytes that a checkpoint may have: it lists every producer with sequence numbers, at about 50 bytes each."""
 
 SAFE_TO_RETRY = (
     "it is safe to publish the events again with the same producer and sequence numbers, or the same transaction: what "
@@ -44,56 +44,56 @@ class Log(Protocol):
     """What a channel space needs from its log. Versions are counted from 1 without gaps.
 
     Attributes:
-        is_near: whether asking costs no request to a server.
+        is_near: whether reading it needs no request to a server.
     """
 
     @property
     def is_near(self) -> bool: ...
 
     def append(self, version: int, entry: bytes) -> bool:
-        """Make an entry the one of its version, durably; False, with nothing changed, if another has that version."""
+        """Append an entry durably at a version; False, with nothing changed, if the version is taken."""
 
     def read(self, version: int) -> bytes | None:
-        """The entry of a version; None if there is none yet, or if it has been folded."""
+        """The entry at a version; None if there is none yet, or it has been folded."""
 
     def stands(self, version: int) -> bool:
-        """Whether there is an entry of a version that has not been folded. The last one never is."""
+        """Whether an unfolded entry exists at a version. The last entry is never folded."""
 
     def fold(self, version: int) -> Fold | None:
-        """The fold that has a version, as far as the last listing knew of folds."""
+        """The fold that has a version, by the last listing."""
 
     def withdraw(self, version: int) -> None:
-        """Remove the entry of a version that another one in a fold has. No error is raised if that fails."""
+        """Remove an entry whose version a fold already has. Failure raises no error."""
 
     def spans(self) -> list[tuple[int, int]]:
-        """The first and the last of versions that follow on each other, for all that have entries, ascending.
+        """The first and last version of each run of consecutive entries, ascending.
 
-        It may be slow: not for every look at the log.
+        It may be slow: do not call it on every read.
         """
 
     def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
-        """Keep, durably, the numbers that an entry is about to name."""
+        """Store durably the numbers that the next entry will name."""
 
     def numbers(self, name: str, first: int, count: int) -> Int64s | None:
-        """So many of the numbers that were kept under a name; None if they are not there."""
+        """`count` of the numbers stored under a name; None if they do not exist."""
 
     def attach(self, name: str, data: bytes) -> None:
-        """Keep, durably, what is too long for an entry that is about to name it."""
+        """Store durably what is too long for the next entry, which will name it."""
 
     def attachment(self, name: str) -> bytes | None:
-        """What was kept under a name; None if there is nothing."""
+        """What was stored under a name; None if it does not exist."""
 
     def checkpoint(self, version: int, state: bytes) -> None:
-        """Keep the state after a version, to start from."""
+        """Store the state after a version, for later starts."""
 
     def now(self) -> int:
-        """The time by the clock of what keeps the log, in microseconds since 1970 UTC. It may be slow."""
+        """The time by the clock of the log's store, in microseconds since 1970 UTC. It may be slow."""
 
     def modified(self, version: int) -> int:
         """When an entry was appended, by that clock."""
 
     def checkpoints(self) -> Iterator[tuple[int, bytes]]:
-        """States to start from, the best first."""
+        """Checkpoints to start from, the best first."""
 
 
 class FolderLog:
@@ -103,7 +103,7 @@ class FolderLog:
         self._folder = folder
         self._folds = Folds(folder)
         self._folded = 0
-        """The last version that is known to be in a fold."""
+        """The last version known to be in a fold."""
 
     @property
     def is_near(self) -> bool:
@@ -114,15 +114,15 @@ class FolderLog:
             raise PbioError(
                 "PBIO_BAD_VALUE", f"the commit is too large ({len(entry)} bytes)", hint="publish fewer events at once"
             )
-        # A lost reply is not a lost race: the commit that stands there may be this one.
+        # A lost reply is not a lost race: the commit there may be this one.
         name = commit_path(version)
         try:
             if self._folder.create(name, entry):
                 return True
             failure = None
         except PbioError as error:
-            # A store also answers so to two requests at once (S3: ConditionalRequestConflict). What stands there is
-            # durable; on a disk it might not be, if syncing it failed.
+            # A store gives the same answer to two simultaneous requests (S3: ConditionalRequestConflict). An existing
+            # commit is durable; on a disk it might not be, if syncing failed.
             if error.code != UNKNOWN:
                 raise
             failure = error
@@ -131,7 +131,7 @@ class FolderLog:
                 standing = self.read(version)
             except PbioError as error:
                 if error.code == "PBIO_BAD_LOG":
-                    raise  # whatever it is, it is not this commit
+                    raise  # whatever is there, it is not this commit
                 standing, failure = None, failure or error
             if standing is not None:
                 return standing == entry

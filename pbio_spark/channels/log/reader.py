@@ -1,4 +1,4 @@
-"""The commits of a log by version, each checked against those beside it, wherever they lie."""
+"""The commits of a log by version, each checked against its neighbours, wherever they are stored."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from pbio_spark.errors import PbioError
 
 LISTING_SHARE = 100
 LISTING_PAUSE = {True: 1.0, False: 60.0}
-"""A program that waits for a commit lists the log now and then, because it would wait in vain for one that was lost:
-after that many times as long as it took, and after so many seconds at least, on a local disk and elsewhere."""
+"""How often a program that waits for a commit lists the log, since it would wait in vain for a lost one: after this
+many times as long as listing took, and at least after this many seconds, on a local disk and elsewhere."""
 
 
 class LogReader:
     """The commits of one space. Threads may share one.
 
     Attributes:
-        lock: held by callers that use what this remembers over several steps.
+        lock: held by callers that use the cached state over several steps.
     """
 
     def __init__(self, log: Log, space: str) -> None:
@@ -39,17 +39,17 @@ class LogReader:
         self._directory: tuple[str, Groups] = "", Groups()
         self._chain = Chain()
         self._joined: Fold | None = None
-        """The fold that was read last, and found to be a part of the chain."""
+        """The most recently read fold that was found to be a part of the chain."""
         self._block: tuple[Fold | None, FoldBlock | None] = None, None
         self._seen = 0
-        """The last version that is known to be there, or to have been."""
+        """The last version known to exist or to have existed."""
         self._look_back_at = 0.0
-        """When to look again whether commits have been folded, where that costs a request."""
+        """When to check again for folded commits, where that costs a request."""
         self._list_at: float | None = None
-        """When to list the log again; None before it was listed at all."""
+        """When to list the log again; None before the first listing."""
 
     def entry(self, version: int) -> Commit | None:
-        """A commit; None if there is none of that version yet. Raises PBIO_BAD_LOG, also for one that was lost."""
+        """A commit; None if that version does not exist yet. Raises PBIO_BAD_LOG, also for a lost commit."""
         try:
             return self._entry(version)
         except PbioError as error:
@@ -68,7 +68,7 @@ class LogReader:
         return entry
 
     def text(self, version: int) -> bytes | None:
-        """A commit as it was written; None if there is none of that version yet. Raises PBIO_BAD_LOG."""
+        """A commit as it was written; None if that version does not exist yet. Raises PBIO_BAD_LOG."""
         data = self._text(version)
         if data is None and version <= self._seen:
             data = self._folded_text(version)
@@ -77,19 +77,19 @@ class LogReader:
         return data
 
     def _text(self, version: int) -> bytes | None:
-        # Where there are both, the commit's own file is that of a writer that slept, see `_is_kept`.
+        # If both exist, the commit's own file belongs to a writer that slept, see `_is_kept`.
         fold = self.fold(version)
         return self._log.read(version) if fold is None else fold[version]
 
     def _folded_text(self, version: int) -> bytes | None:
-        """A commit whose file was not found, if it has been folded since the log was listed."""
+        """A commit without its own file, if it was folded after the last listing."""
         self._log.spans()
         return self._text(version)
 
     def fold(self, version: int) -> Fold | None:
-        """The fold that has a commit, as far as it is known to have been folded. Raises PBIO_BAD_LOG.
+        """The fold that has a commit, if it is known to have been folded. Raises PBIO_BAD_LOG.
 
-        The commit after it names its last one by its digest.
+        The commit after the fold names the fold's last commit by its digest.
         """
         fold = self._log.fold(version)
         if fold is not None and fold is not self._joined:
@@ -109,7 +109,7 @@ class LogReader:
         self._join(version, following)
 
     def _first_text(self, version: int) -> bytes | None:
-        """A commit that comes after a fold, perhaps as the first one of another, which is not looked into further."""
+        """A commit after a fold, perhaps the first in another fold, which is not examined further."""
         fold = self._log.fold(version)
         return self._log.read(version) if fold is None else fold[version]
 
@@ -134,12 +134,12 @@ class LogReader:
         return entry
 
     def groups(self, data: Data, channels: Container[int] | None = None) -> list[Group]:
-        """Where the events of a commit lie: of all channels, or of some, in the order of their positions."""
+        """Where the events of a commit are: of all channels or of some, in the order of positions."""
         groups = self.all_groups(data)
         return list(groups) if channels is None else groups.having(channels)
 
     def all_groups(self, data: Data) -> Groups:
-        """Where the events of a commit lie, from its directory if there is one. Raises PBIO_BAD_LOG."""
+        """Where the events of a commit are, from its directory if it has one. Raises PBIO_BAD_LOG."""
         groups = self._named_groups(data)
         file = data.numbers
         if file is None:
@@ -167,7 +167,7 @@ class LogReader:
             return self._directory[1]
 
     def filled(self, entry: Commit) -> Commit:
-        """A commit with its groups and states, wherever they are. Raises PBIO_BAD_LOG."""
+        """A commit with its groups and states loaded. Raises PBIO_BAD_LOG."""
         data = entry.change
         if not isinstance(data, Data):
             return entry
@@ -181,12 +181,12 @@ class LogReader:
         return replace(entry, change=replace(data, groups=self.all_groups(data), states=states))
 
     def check_end(self, version: int, *, now: bool = False) -> bool:
-        """Raise PBIO_BAD_LOG if a commit that was not there has been lost: if there are later ones.
+        """Raise PBIO_BAD_LOG if a missing commit was lost, that is, if later ones exist.
 
-        This lists the log at times, and does nothing in between, so that whoever waits may call it every time.
+        It lists the log only at intervals, so waiting programs may call it every time.
 
         Args:
-            now: ask at least for the next one, and for the one before.
+            now: check at least the next commit and the previous one.
 
         Returns:
             Whether the commit is there after all.
@@ -200,30 +200,30 @@ class LogReader:
         return self._seen >= version
 
     def _is_folded(self, version: int) -> bool:
-        """Whether a commit that was not found has been folded, rather than not written yet; checked now and then."""
+        """Whether a missing commit has been folded rather than not written yet; checked at intervals."""
         if not self._log.is_near and time.monotonic() < self._look_back_at:
             return False
         self._look_back_at = time.monotonic() + LISTING_PAUSE[self._log.is_near]
         return self._is_passed(version)
 
     def _is_passed(self, version: int) -> bool:
-        """Whether there are commits from a version on that were folded, with the one before, since the last listing.
+        """Whether commits from a version on, and the one before it, were folded after the last listing.
 
-        The last commit of a log is never folded: if the one before stands, there is nothing to be found.
+        The last commit of a log is never folded: if the previous one exists, nothing can be found.
         """
         if version > 1 and not self._log.stands(version - 1):
             self._seen = max(self._seen, *(last for _, last in self._log.spans()), 0)
         return self._seen >= version
 
     def _list(self, first: int) -> None:
-        """Look which commits there are from a version on. Raises PBIO_BAD_LOG if one is missing among them."""
+        """List the commits from a version on. Raises PBIO_BAD_LOG if one of them is missing."""
         begun, known = time.monotonic(), self._seen
         expected = min(first, known or first)
         spans = self._log.spans()
         ended, last = time.monotonic(), max(known, *(last for _, last in spans), 0)
         for begin, end in [*spans, (known + 1, known + 1)]:
             for missing in range(expected, begin):
-                # What came to be while they were listed may have been passed over.
+                # Commits created during the listing may be missing from it.
                 self._check_lost(missing, min(begin, last))
             expected = max(expected, end + 1)
         self._seen = last

@@ -1,4 +1,4 @@
-"""What makes a folder a channel space: the file SPACE, made last, in a folder that holds nothing else."""
+"""The file SPACE marks a folder as a channel space; it is created last, in an otherwise empty folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pbio_spark.paths import from_where
 
 
 def make_root(folder: Folder) -> str | None:
-    """Make a folder a channel space, and complete what was interrupted: its ID, or None if it is a space already.
+    """Make a folder a channel space, or complete an interrupted attempt. Returns its ID; None if it already is a space.
 
     Raises PBIO_CHANNEL_SPACE inside of another space, PBIO_NOT_EMPTY, and PBIO_PATH_NOT_FOUND without its bucket.
     """
@@ -59,26 +59,26 @@ def read_id(folder: Folder) -> str | None:
     try:
         made = parse(data)
         if a_number(made.get("version")) != 1:
-            bad(f"the space has format version {made['version']}, and this program reads version 1: it is newer")
+            bad(f"format version {made['version']}, but this program reads version 1: a newer program made the space")
         return a_text(made.get("id"))
     except PbioError as error:
         raise error.at(file=folder.path(SPACE)) from None
 
 
 def look(history: History, folder: Folder, space: str) -> State:
-    """The state of a space now. Raises PBIO_BAD_LOG, and PBIO_NO_SPACE if it is gone or another one by now."""
+    """The current state of a space. Raises PBIO_BAD_LOG, and PBIO_NO_SPACE if it is gone or was replaced."""
     before = history.state.version
     state = history.catch_up()
     if state.version == before and (found := read_id(folder)) != space:
         if found is None:
             raise no_space_to_error(folder)
-        reason, hint = "the folder is another space by now", "open it again: `ChannelSpace.open(path)`"
+        reason, hint = "the folder is now another space", "open it again: `ChannelSpace.open(path)`"
         raise PbioError("PBIO_NO_SPACE", reason, file=folder.root, hint=hint)
     return state
 
 
 def no_space_to_error(folder: Folder) -> PbioError:
-    """PBIO_NO_SPACE: why a folder is not a channel space."""
+    """PBIO_NO_SPACE, with the reason why a folder is not a channel space."""
     reason, hint = "the folder is empty, and not a channel space yet", "`pbio space init` makes it one"
     above = folder.space_above()
     if above is not None:
@@ -98,6 +98,6 @@ def no_space_to_error(folder: Folder) -> PbioError:
 
 
 def _others(folder: Folder) -> list[str]:
-    """What a folder holds that an interrupted `make_root` does not leave behind; hidden names do not count."""
+    """The contents of a folder that no interrupted `make_root` leaves behind; hidden names do not count."""
     beside = [name for name in folder.names("") if name not in FOLDERS]
     return beside + [f"{part}/{name}" for part in FOLDERS for name in folder.names(part)]

@@ -1,4 +1,4 @@
-"""What all commits up to one add up to: the channels, how far each producer has come, and how much there is."""
+"""The state after a commit: the channels, the progress of each producer, and the amount of events."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ from pbio_spark.errors import PbioError
 
 @dataclass(frozen=True, slots=True)
 class ChannelInfo:
-    """What a space knows of a channel.
+    """What a space knows about a channel.
 
     Attributes:
         id: the version of the commit that created it.
-        name: which another channel may have had before, or have later.
+        name: which an earlier or later channel may share.
         format: the ID of the format that describes its type, in hexadecimal.
         created: in microseconds since 1970 UTC.
         events, bytes: published so far.
-        last: the version of the last commit with events of it; 0 if there is none.
+        last: the version of the last commit with events of the channel; 0 if there is none.
         derivation: of a derived channel.
-        since: the version since which it must be derived as it is now; 0 if it is not derived.
-        version: of the last change of how it is derived, which sources may still be unaware of.
-        until: the time from which on they may not, in microseconds since 1970 UTC.
-        is_watched: whether somebody subscribes to it; kept only for what is derived `subscribed`.
-        refused: why a writer could not make its events, if one has failed to since then.
+        since: the version since which the current derivation must be used; 0 for a channel that is not derived.
+        version: of the last change of its derivation, which sources may not have seen yet.
+        until: the time by which they must have seen it, in microseconds since 1970 UTC.
+        is_watched: whether it has subscribers; recorded only for channels derived while `subscribed`.
+        refused: why a writer could not derive its events, if one has failed since then.
         keep: how long its events are kept.
         first: events in commits of lower versions are no longer kept.
-        gone: the first position after those.
+        gone: the first position after the removed events.
     """
 
     id: int
@@ -89,13 +89,13 @@ class State:
         version: of the last commit.
         commit, digest: the ID of that commit and its digest, which show whether a checkpoint belongs to this history.
         time: when it was published.
-        control: the version of the last change of which channels there are, or how they are derived.
-        channels: by ID, those that are there.
+        control: the version of the last change to the set of channels or their derivations.
+        channels: existing channels by ID.
         sequences: the last sequence number of each (channel, producer).
         transactions: the last number of each application, and the version of its commit; 0 if that is unknown.
-        turn: whose the next commit is, if a writer took a turn.
-        derived: what derivations keep and report.
-        compactions: the first and the last version that each one merged, and its own version.
+        turn: the writer for which the next commit is reserved, if any.
+        derived: states and reports of derivations.
+        compactions: the first and last version that each compaction merged, and its own version.
     """
 
     def __init__(self, space: str) -> None:
@@ -115,7 +115,7 @@ class State:
         self.derived = Derived()
 
     def named(self, channel: AnyChannel) -> ChannelInfo:
-        """The channel of a name, or what is known now of one opened before. Raises PBIO_UNKNOWN_CHANNEL."""
+        """The channel of a name, or the current state of one opened before. Raises PBIO_UNKNOWN_CHANNEL."""
         name, number = name_and_id(channel)
         if number is not None and self.names.get(name) != number:
             raise dropped_to_error(name, anew=name in self.names)
@@ -129,7 +129,7 @@ class State:
         return [self.channels[child] for child in self._children.get(channel, ())]
 
     def made_of(self, channel: int) -> list[ChannelInfo]:
-        """Those of them that sources derive now."""
+        """The children that sources currently derive."""
         return [child for child in self.children(channel) if child.is_derived]
 
     @property
@@ -138,7 +138,7 @@ class State:
         return {parent for parent, children in self._children.items() if children}
 
     def descendants(self, channels: Iterable[int]) -> tuple[tuple[int, int], ...]:
-        """All channels that are derived from some, and since when as they are now."""
+        """All channels derived from some channels, with the versions of their current derivations."""
         waiting = sorted(self.parents.intersection(channels))
         found = []
         for channel in waiting:
@@ -160,10 +160,10 @@ class State:
         return True
 
     def outline(self, channel: int | None = None) -> State:
-        """A copy of which channels there are, and no more: what it takes to prepare events for them.
+        """A copy with only the channels, as needed for preparing events.
 
         Args:
-            channel: that the events are for, if there is only one; what is not derived from it is left out.
+            channel: the only channel of the events, if there is one; channels not derived from it are left out.
         """
         made = State(self.space)
         made.control, made.version, made.time = self.control, self.version, self.time
@@ -175,8 +175,8 @@ class State:
         return made
 
     def status(self, channel: int) -> str:
-        """Whether the writers make the events of a derived channel: `pending` until one has, `accepted`, `refused` or
-        `suspended` and the reason if one of them does not; `direct` for a channel that is not derived."""
+        """Whether writers derive the channel's events: `pending` until one has, `accepted`, or `refused` or `suspended`
+        with the reason if one of them does not; `direct` for a channel that is not derived."""
         info = self.channels[channel]
         if info.derivation is None:
             return "direct"
@@ -188,7 +188,7 @@ class State:
         return "accepted" if self.channels[info.derivation.parent].last > info.version else "pending"
 
     def add(self, info: ChannelInfo) -> None:
-        """Begin a channel."""
+        """Add a channel."""
         self.channels[info.id] = info
         self.names[info.name] = info.id
         if info.derivation is not None:
@@ -203,7 +203,7 @@ class State:
         self.sequences = {key: last for key, last in self.sequences.items() if key[0] != channel}
 
     def check(self, entry: Commit) -> None:
-        """Raise PBIO_BAD_LOG if the commit cannot follow here."""
+        """Raise PBIO_BAD_LOG if the commit cannot follow this state."""
         if entry.space != self.space:
             bad(f"the commit belongs to another space, {entry.space[:40]}")
         if entry.prior not in (None, self.digest):
@@ -215,13 +215,13 @@ class State:
         match entry.change:
             case Create(name, _, derivation):
                 if name in self.names:
-                    bad(f"a channel {name!r} exists already")
+                    bad(f"a channel {name!r} already exists")
                 if derivation is not None:
                     self._known(derivation.parent)
                     self._check_block(derivation)
             case Share(name):
                 if self.derived.named(name) is not None:
-                    bad(f"a parameter block {name!r} exists already")
+                    bad(f"a parameter block {name!r} already exists")
             case Change(channel, parameters):
                 if self._parameters(channel).shape != parameters.shape:
                     bad(f"the parameters of the channel {channel} have other types")
@@ -249,7 +249,7 @@ class State:
                 self._check_data(data)
 
     def apply(self, entry: Commit) -> None:
-        """Go on to the next version. Raises PBIO_BAD_LOG, with nothing changed, if the commit cannot follow here."""
+        """Apply the next commit. Raises PBIO_BAD_LOG, with nothing changed, if it cannot follow this state."""
         self.check(entry)
         version = self.version + 1
         match entry.change:
@@ -284,7 +284,7 @@ class State:
         self.version, self.commit, self.digest, self.time = version, entry.commit, entry.digest, entry.time
 
     def _parameters(self, number: int) -> ParameterBlock:
-        """The parameters of a derived channel, or of a block that is shared, by its ID."""
+        """The parameters of a derived channel, or of a shared block, by its ID."""
         if number in self.derived.blocks:
             return self.derived.blocks[number].parameters
         derivation = self._known(number).derivation
@@ -293,10 +293,10 @@ class State:
         return derivation.parameters
 
     def _check_block(self, derivation: Derivation) -> None:
-        """Raise PBIO_BAD_LOG if a derivation shares a block that is not there, or is another one."""
+        """Raise PBIO_BAD_LOG if a derivation shares a block that does not exist or has changed."""
         block = self.derived.blocks.get(derivation.shared)
         if derivation.shared and (block is None or block.parameters != derivation.parameters):
-            bad(f"the parameter block {derivation.shared} is not there, or has changed")
+            bad(f"the parameter block {derivation.shared} does not exist, or has changed")
 
     def sharing(self, block: int) -> list[ChannelInfo]:
         """The channels that share a block of parameters."""
@@ -374,8 +374,8 @@ class State:
 
 
 def dropped_to_error(name: str, *, anew: bool = False) -> PbioError:
-    """The error of a channel that no longer exists; `anew` if another one has its name."""
-    more = ", and another one has its name" if anew else ""
+    """The error for a channel that no longer exists; `anew` if another channel has its name."""
+    more = ", and another channel has its name" if anew else ""
     return PbioError(
         "PBIO_UNKNOWN_CHANNEL",
         f"the channel {name!r} has been dropped{more}",
@@ -384,7 +384,7 @@ def dropped_to_error(name: str, *, anew: bool = False) -> PbioError:
 
 
 def _totals(groups: Groups) -> Iterator[tuple[int, int, int]]:
-    """The channels of some groups, and how many events and bytes each has there."""
+    """The channels of some groups, with the numbers of their events and bytes there."""
     channels, places = np.unique(groups.rows["channel"], return_inverse=True)
     totals = np.zeros((2, len(channels)), np.int64)
     np.add.at(totals[0], places, groups.rows["count"])

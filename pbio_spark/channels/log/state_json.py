@@ -1,4 +1,4 @@
-"""A checkpoint: the state of a space as JSON, so that those who start later need not read all commits."""
+"""A checkpoint: the state of a space as JSON, so that programs that start later need not read all commits."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def is_checkpoint(data: bytes, state: State) -> bool:
         kept = json_to_state(data, state.space, state.version)
     except PbioError:
         return False
-    # What an old checkpoint does not have.
+    # The keys that old checkpoints lack.
     kept.digest = kept.digest or state.digest
     for application, (number, version) in kept.transactions.items():
         if not version and state.transactions.get(application, (None, 0))[0] == number:
@@ -77,7 +77,7 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
     newest = 0
     for said in a_list(made.get("channels")):
         info = _json_to_info(a_list(said), version)
-        # Each came to be at a version of its own, later than what it is derived from.
+        # Each was created at a version of its own, after the channel that it is derived from.
         is_new = info.id > newest and info.name not in state.names
         newest = info.id
         if not is_new or not (info.derivation is None or info.derivation.parent in state.channels):
@@ -100,7 +100,7 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
 
 
 def _derived_to_json(state: State) -> dict[str, Any]:
-    """What derivations keep and report, as far as there is any."""
+    """States and reports of derivations, if any."""
     derived = state.derived
     blocks = [
         [one.id, one.name, one.version, block_to_json("parameters", one.parameters)] for one in derived.blocks.values()
@@ -151,7 +151,7 @@ def _info_to_json(info: ChannelInfo) -> list[Any]:
 
 
 def _json_to_info(said: Any, version: int) -> ChannelInfo:
-    # Checkpoints of earlier versions do not have the last three.
+    # Checkpoints of earlier versions lack the last three.
     said = [*said, said[8], 0, False] if len(said) == 13 else a_list(said, 16)
     number, name, format_id, created, events, size, last, derivation, since, refused, keep, first, gone, *later = said
     changed, until, is_watched = later

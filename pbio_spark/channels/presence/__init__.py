@@ -1,5 +1,5 @@
-"""The files of subscribers, and what is derived only while there are some.
+"""The files of subscribers, and channels that are derived only for subscribers.
 
-subscribers  named subscribers: how far each has come, and when it was last there
-watch        channels that go, or rest, with their last subscriber
+subscribers  named subscribers: their positions, and when they were last present
+watch        channels that end, or pause, with their last subscriber
 """

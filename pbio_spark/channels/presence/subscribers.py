@@ -1,4 +1,4 @@
-"""Named subscribers: how far each one has come, and when it was last seen, in a file of its own."""
+"""Named subscribers: the position of each, and when it was last seen, in a file of its own."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from pbio_spark.errors import PbioError
 EXPIRE_AFTER = timedelta(days=7)
 
 ANONYMOUS = "~"
-"""The names begin with this under which it is known that subscribers without a name are there. Nothing is kept for
-them, and nobody waits for them."""
+"""The prefix of the names that record the presence of subscribers without a name. Nothing is kept for them, and nothing
+waits for them."""
 
 _LONGEST = 10_000
 _RENEWALS = 4
-"""How often a subscriber that has nothing to acknowledge records that it is there, within `expire_after`."""
+"""How often, within `expire_after`, a subscriber with nothing to acknowledge records its presence."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,9 +49,9 @@ class Subscriber:
 
     Attributes:
         channel: the ID of its channel.
-        name: unlike those of the channel's other subscribers.
+        name: unique on the channel.
         position: of the first event that it has not acknowledged.
-        seen: when it was last there, by its own clock, in microseconds since 1970 UTC.
+        seen: when it was last present, by its own clock, in microseconds since 1970 UTC.
         expires_after: how long it may stay away before it expires, in microseconds.
     """
 
@@ -63,7 +63,7 @@ class Subscriber:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether it has no name of its own."""
+        """Whether it has only a generated name."""
         return self.name.startswith(ANONYMOUS)
 
 
@@ -74,7 +74,7 @@ def check_given(name: str) -> None:
         raise PbioError(
             "PBIO_BAD_OPTION",
             f"a subscriber's name cannot begin with {ANONYMOUS!r}: {name[:80]!r}",
-            hint="names that begin so are for subscribers without a name",
+            hint="names with this prefix are for subscribers without a name",
         )
 
 
@@ -91,10 +91,10 @@ def read(folder: Folder, channel: int, name: str) -> Subscriber | None:
 def acknowledge(
     folder: Folder, channel: int, name: str, position: Position, expire_after: timedelta = EXPIRE_AFTER
 ) -> Subscriber:
-    """Record durably that a subscriber has finished all events before a position, and that it is there.
+    """Record durably that a subscriber has finished all events before a position, and that it is present.
 
-    What it has acknowledged stays: an earlier position only records that it is there, a few times in `expire_after`.
-    A program that polls may call this every time: it reads one small file.
+    Acknowledgements are never taken back: an earlier position only records that the subscriber is present, a few times
+    in `expire_after`. A program that polls may call this every time: it reads one small file.
 
     Raises:
         PbioError: PBIO_BAD_LOG if the subscriber's file is damaged; PBIO_BAD_OPTION for an invalid name or expiry.
@@ -113,12 +113,12 @@ def acknowledge(
 
 
 def is_due(subscriber: Subscriber, now: int) -> bool:
-    """Whether a subscriber should record again that it is there. It should after its clock was set."""
+    """Whether a subscriber should record its presence again; it should after its clock was set."""
     return not 0 <= now - subscriber.seen < subscriber.expires_after // _RENEWALS
 
 
 def forget(folder: Folder, channel: int, name: str) -> None:
-    """Remove a subscriber, if there is one."""
+    """Remove a subscriber, if it exists."""
     folder.remove(_path(channel, name))
     folder.remove(missing_path(channel, name))
 
@@ -138,7 +138,7 @@ def files(folder: Folder, channels: Container[int] | None = None) -> list[str]:
 
 
 def of_name(folder: Folder, name: str) -> list[Subscriber]:
-    """The subscribers of a name, whatever their channels. Raises PBIO_BAD_LOG."""
+    """The subscribers of a name on all channels. Raises PBIO_BAD_LOG."""
     check_name(name, "subscriber")
     found = (read_file(folder, path) for path in files(folder) if is_subscriber_named(path, name))
     return [one for one in found if one is not None]
@@ -173,9 +173,9 @@ def _path(channel: int, name: str) -> str:
 
 
 def backlog(history: History, subscriber: Subscriber) -> tuple[int, int]:
-    """What a subscriber has not acknowledged: how many commits with events for it, and how many events.
+    """The numbers of commits and events that a subscriber has not acknowledged.
 
-    It reads every commit since.
+    It reads every commit after the subscriber's position.
     """
     with history.lock:
         info = history.catch_up().channels.get(subscriber.channel)

@@ -1,4 +1,4 @@
-"""That somebody subscribes to a channel which is derived only while somebody does."""
+"""Tracks subscribers of channels that are derived only while they have some."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pbio_spark.channels.position import Position
 from pbio_spark.channels.presence import subscribers
 
 PRESENCE = timedelta(hours=1)
-"""How long a subscriber without a name that does nothing counts as one."""
+"""How long an idle subscriber without a name counts as present."""
 
 
 def watch(history: History, folder: Folder, info: ChannelInfo, name: str, expire_after: timedelta = PRESENCE) -> bool:
-    """Note that a subscriber is there; False if the channel was dropped meanwhile."""
+    """Note that a subscriber is present; False if the channel was dropped meanwhile."""
     known = subscribers.read(folder, info.id, name)
     if known is not None and not subscribers.is_due(known, time.time_ns() // 1000):
-        # It was noted a short while ago, so that nobody takes it for gone.
+        # Its presence was noted recently, so no program takes it for gone.
         with history.lock:
             now = history.catch_up().channels.get(info.id)
         if now is not None and now.is_watched:
             return True
     subscribers.acknowledge(folder, info.id, name, Position(info.id), expire_after)
-    # Another one that leaves drops the channel only if this commit has not come, and its file is not there.
+    # A leaving subscriber drops the channel only if this commit and the file of this subscriber do not exist.
     history.commit(lambda state: Watch(info.id, True) if info.id in state.channels else None)
     with history.lock:
         is_there = info.id in history.catch_up().channels
@@ -36,7 +36,7 @@ def watch(history: History, folder: Folder, info: ChannelInfo, name: str, expire
 
 
 def release(history: History, folder: Folder, channel: int) -> None:
-    """Drop a channel that was derived for subscribers, or derive it no longer, if the last one has left."""
+    """Once the last subscriber has left, drop a channel that was derived for subscribers, or stop deriving it."""
 
     def change(state: State) -> Drop | Watch | None:
         info = state.channels.get(channel)

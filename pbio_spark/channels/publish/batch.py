@@ -1,4 +1,4 @@
-"""What one commit is to publish, computed again whenever the log moves on."""
+"""The content of one commit, recomputed whenever the log moves on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Published:
     Attributes:
         version: of the commit; None if there was nothing new to publish.
         events: how many events it published.
-        known: how many had been published before, and were left out.
+        known: how many had already been published, and were left out.
     """
 
     version: int | None
@@ -43,7 +43,7 @@ class Published:
 
 
 Unless: TypeAlias = "Callable[[State], Published | None]"
-"""Says of a state of the log that a batch need not be published, and what became of it."""
+"""Tells, by the state of the log, whether a batch need not be published, and its result."""
 
 
 class _Parcel:
@@ -53,20 +53,20 @@ class _Parcel:
         self.packed = events if isinstance(events, Packed) else None
         self._prepared = None if isinstance(events, Packed) else list(events)
         self.contents = Contents()
-        """What was submitted, whether or not some of it is known, if the batch has a number."""
+        """The contents of what was submitted, known events included, if the batch has a number."""
         if has_number:
             self.contents = events.contents if isinstance(events, Packed) else contents_of_all(events)
 
     @property
     def own(self) -> Groups:
-        """The groups of what is still to be published."""
+        """The groups of the events still to be published."""
         if self.packed is not None:
             return self.packed.own
         assert self._prepared is not None
         return Groups.concat(one.groups for one in self._prepared)
 
     def pack(self, publisher: Publisher, state: State, known: Mapping[int, int]) -> Packed | None:
-        """The data file as it is to be committed, without what is known; None if nothing is left."""
+        """The data file to commit, without known events; None if nothing is left."""
         packed = self.packed
         if packed is not None:
             channels = packed.own.rows["channel"].tolist()
@@ -82,7 +82,7 @@ class _Parcel:
         return self.packed
 
     def discard(self, folder: Folder) -> None:
-        """Remove the data file, which nothing refers to; if it stays, `vacuum` takes it for that of a dead writer."""
+        """Remove the unreferenced data file; if that fails, `vacuum` removes it like a dead writer's."""
         if self.packed is not None:
             with suppress(PbioError):
                 folder.remove(self.packed.file.path)
@@ -91,7 +91,7 @@ class _Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a batch asks of the log; the arguments of `Publisher.publish`."""
+    """The conditions of a batch on the log: arguments of `Publisher.publish`."""
 
     transaction: tuple[str, int] | None = None
     fail_on_loss: bool = True
@@ -101,7 +101,7 @@ class Terms:
 
 
 class Batch:
-    """All that one commit is to publish."""
+    """Everything that one commit will publish."""
 
     def __init__(self, publisher: Publisher, events: Sequence[Sequence[Prepared] | Packed], terms: Terms) -> None:
         self._publisher = publisher
@@ -115,7 +115,7 @@ class Batch:
         self._late = Late(publisher.folder, publisher.formats, publisher.deriver)
 
     def try_once(self, holder: str) -> Published | None:
-        """Commit it on the log as it is now; None if another commit was faster, or it is another writer's turn."""
+        """Commit on the current log; None if another commit was faster or it is another writer's turn."""
         state = self._history.catch_up()
         if self._terms.unless is not None and (found := self._terms.unless(state)) is not None:
             self._discard()
@@ -143,13 +143,13 @@ class Batch:
         return self._history.append(replace(self._data, control=state.control, transaction=transaction), holder)
 
     def _pack(self, state: State) -> list[Packed]:
-        """The data files as they are to be committed, without what is known."""
+        """The data files to commit, without known events."""
         known = known_of([parcel.own for parcel in self._parcels], state, state.sequences)
         made = [parcel.pack(self._publisher, state, own) for parcel, own in zip(self._parcels, known, strict=True)]
         return [one for one in made if one is not None]
 
     def _next_transaction(self, application: str, number: int, state: State) -> Transaction | None:
-        """What the commit says of the batch; None if the same batch has been published. Raises PBIO_OTHER_BATCH."""
+        """The transaction to commit; None if the same batch has been published. Raises PBIO_OTHER_BATCH."""
         contents = sum((parcel.contents for parcel in self._parcels), Contents())
         last, version = state.transactions.get(application, (-1, 0))
         if number > last and self._terms.after not in (None, last):
@@ -158,11 +158,11 @@ class Batch:
             raise PbioError(
                 "PBIO_OTHER_BATCH",
                 f"{reason}: it has another publisher",
-                hint="nothing is published; one program at a time may do so",
+                hint="nothing is published; only one program at a time may publish for an application",
             )
         if number > last:
             return Transaction(application, number, version, contents)
-        # An old checkpoint of the log does not say where the last one is.
+        # Old checkpoints of the log do not record where the last batch is.
         published = self._find_transaction(application, number, version) if version else Transaction(application, last)
         is_known = not self._terms.is_gapless if published is None else published.contents in (None, contents)
         if is_known:
@@ -179,7 +179,7 @@ class Batch:
             parcel.discard(self._folder)
 
     def _find_transaction(self, application: str, number: int, version: int) -> Transaction | None:
-        """The published batch of a number, looked for from an application's last commit on; None if there is none."""
+        """The published batch of a number, searched from an application's last commit; None if there is none."""
         while version:
             entry = self._history.entry(version)
             found = entry.change.transaction if entry is not None and isinstance(entry.change, Data) else None
@@ -196,7 +196,7 @@ class Batch:
 def _other_batch(
     application: str, number: int, contents: Contents, published: Transaction | None, last: int
 ) -> PbioError:
-    """PBIO_OTHER_BATCH: none of the events is published now, and whether some were before is unknown."""
+    """PBIO_OTHER_BATCH: no events are published now; whether some were before is unknown."""
     was = "was not published"
     if published is not None and published.contents is not None:
         events = published.contents.events
@@ -212,7 +212,7 @@ def _other_batch(
 
 
 def without(events: Sequence[Prepared], known: Mapping[int, int]) -> list[Prepared]:
-    """The events that are new; `known` counts the groups of all of them through."""
+    """The new events; `known` numbers the groups of all events consecutively."""
     new, first = [], 0
     for one in events:
         count = len(one.groups)
@@ -223,10 +223,10 @@ def without(events: Sequence[Prepared], known: Mapping[int, int]) -> list[Prepar
 
 
 def known_of(parts: Sequence[Groups], state: State, sequences: Mapping[tuple[int, str], int]) -> list[dict[int, int]]:
-    """How many of the first events of each group are known: published before, or repeated from an earlier group.
+    """How many of each group's first events are known: already published, or repeated from an earlier group.
 
     Args:
-        sequences: the last number of each (channel, producer) that is published.
+        sequences: the last published number of each (channel, producer).
 
     Raises PBIO_UNKNOWN_CHANNEL, PBIO_OUT_OF_ORDER.
     """

@@ -1,4 +1,4 @@
-"""Rows of any channels and producers -> each channel's together, and in them each producer's, in order.
+"""Rows of any channels and producers -> grouped by channel and producer, in order.
 
 JECho's concentrator: events for thousands of channels travel as one batch, and only their groups are distinguished.
 """
@@ -23,17 +23,17 @@ from pbio_spark.errors import PbioError
 def concentrate(
     batch: pa.RecordBatch, channels: Int64s, fields: Sequence[str], submission: Submission
 ) -> tuple[pa.RecordBatch, Groups]:
-    """Some columns of the rows, in order, and their groups, whose byte offsets and formats are not known yet.
+    """Some columns of the rows, in order, and their groups, whose byte offsets and formats are still unknown.
 
-    An event with the same channel, producer and number as another one is a duplicate, and left out.
+    An event with the same channel, producer and number as another is a duplicate, and is left out.
 
     Args:
         channels: the channel's ID of each row.
         fields: the columns that are fields of events.
 
     Raises:
-        PbioError: PBIO_UNKNOWN_COLUMN, PBIO_INCOMPATIBLE_TYPE, PBIO_CANNOT_BE_NULL and PBIO_BAD_VALUE for what columns
-            say; PBIO_BAD_OPTION for what cannot be the name of a producer.
+        PbioError: PBIO_UNKNOWN_COLUMN, PBIO_INCOMPATIBLE_TYPE, PBIO_CANNOT_BE_NULL and PBIO_BAD_VALUE for columns;
+            PBIO_BAD_OPTION for what cannot be the name of a producer.
     """
     order, groups = group(batch, channels, submission)
     events = batch.select(fields)
@@ -44,10 +44,10 @@ def concentrate(
 
 
 def group(batch: pa.RecordBatch, channels: Int64s, submission: Submission) -> tuple[Int64s | None, Groups]:
-    """The order of rows, by their numbers, and their groups in this order; None if they stay as they are.
+    """The order of the rows, by index, or None if they are in order; and their groups in this order.
 
     Args:
-        batch: the columns that the submission names; others do not matter.
+        batch: must have the columns that the submission names.
 
     Otherwise as `concentrate`.
     """
@@ -62,7 +62,7 @@ def group(batch: pa.RecordBatch, channels: Int64s, submission: Submission) -> tu
         raise PbioError(
             "PBIO_CANNOT_BE_NULL",
             f"row {row}: a sequence number needs a producer",
-            hint="give each row with a number the name of its producer",
+            hint="name the producer of each row that has a number",
         )
     times = None if columns.event_time is None else _times(batch, columns.event_time)
     owners = _owners(channels, producers, len(names))
@@ -103,14 +103,14 @@ def _one(count: int, channels: Int64s, submission: Submission, event_time: int) 
 
 
 def _apart(values: Int64s, rows: npt.NDArray[np.void], which: npt.NDArray[np.bool_]) -> dict[int, Int64s]:
-    """The values of the events of some groups."""
+    """The values of the events of some groups, by group."""
     return {
         i: values[rows["ordinal"][i] : rows["ordinal"][i] + rows["count"][i]] for i in np.flatnonzero(which).tolist()
     }
 
 
 def _owners(channels: Int64s, producers: Int64s, names: int) -> npt.NDArray[np.integer[Any]]:
-    """A number for each row's channel and producer, in their order, and as small as can be: those sort fastest."""
+    """A number for each row's channel and producer, in their order, and as narrow as possible to sort fast."""
     present = np.bincount(channels) > 0 if channels.max(initial=0) < 1 << 24 else None
     if present is None:
         dense, most = np.unique(channels, return_inverse=True)[1], len(channels)
@@ -121,7 +121,7 @@ def _owners(channels: Int64s, producers: Int64s, names: int) -> npt.NDArray[np.i
 
 
 def _order(owners: npt.NDArray[np.integer[Any]], numbers: Int64s | None) -> Int64s | None:
-    """The order of the rows; None if they stay as they are."""
+    """The order of the rows; None if they are already in order."""
     is_ordered = not (owners[1:] < owners[:-1]).any()
     order = np.arange(len(owners)) if is_ordered else np.argsort(owners, kind="stable")
     if numbers is None:
@@ -137,7 +137,7 @@ def _order(owners: npt.NDArray[np.integer[Any]], numbers: Int64s | None) -> Int6
 
 
 def _compared(owners: npt.NDArray[np.integer[Any]], numbers: Int64s) -> tuple[npt.NDArray[np.bool_], ...]:
-    """Of all rows but the first: whether the number does not fall, and whether it is that of the same event again."""
+    """For all rows but the first: whether the number does not fall, and whether it repeats the same event."""
     is_other = owners[1:] != owners[:-1]
     return is_other | (numbers[1:] >= numbers[:-1]), ~is_other & (numbers[1:] == numbers[:-1])
 
@@ -199,12 +199,12 @@ def _times(batch: pa.RecordBatch, name: str) -> Int64s:
     try:
         made = _filled(column, name).cast(options=micros).cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid:
-        made = np.array([NO_TIME])  # beyond what 8 bytes can hold
+        made = np.array([NO_TIME])  # beyond the range of 8 bytes
     if not are_dates(made).all():
         raise PbioError(
             "PBIO_BAD_VALUE",
             f"the column {name!r} has times before the year 1 or after 9999",
-            hint="check whether the column counts in another unit than its type",
+            hint="check whether the column counts in a unit other than that of its type",
         )
     return made  # type: ignore[no-any-return]
 
@@ -222,5 +222,5 @@ def _unfit(column: pa.Array, name: str, what: str) -> PbioError:
     return PbioError(
         "PBIO_INCOMPATIBLE_TYPE",
         f"the column {name!r} is {column.type}, and cannot hold {what}",
-        hint="give the option a column of another type, or cast this one",
+        hint="name a column of another type, or cast this one",
     )

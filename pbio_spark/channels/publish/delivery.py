@@ -1,4 +1,4 @@
-"""Synchronous delivery: waits until all subscribers of a publication have acknowledged it."""
+"""Synchronous delivery: waits until all subscribers of a publication acknowledge it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def to_seconds(timeout: float | timedelta, whom: str) -> float:
     """How long to wait, in seconds. Raises PBIO_BAD_OPTION for an impossible time.
 
     Args:
-        whom: what is waited for, as the error says it.
+        whom: what the program waits for, for the error.
     """
     try:
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
@@ -71,13 +71,13 @@ def wait_for_subscribers(
 ) -> None:
     """Wait until every named subscriber that has not expired has acknowledged a publication.
 
-    Subscribers that come or are forgotten meanwhile are not waited for.
+    It does not wait for subscribers that join, or are forgotten, meanwhile.
 
     Args:
-        channels: the IDs of those to which something was published directly. If the commit has nothing for one of them,
-            because it was all known, then what was last published there, and on channels derived from it, counts.
+        channels: the IDs of the channels to which events were published directly. If all events for a channel were
+            known, the last events published there, and on channels derived from it, count.
         version: of the commit; None if all was known.
-        seconds: after which it is too late.
+        seconds: the timeout.
 
     Raises:
         NotDeliveredError: PBIO_NOT_DELIVERED, with the subscribers that are late, and their positions.
@@ -96,7 +96,7 @@ def wait_for_subscribers(
 
 
 def _late(folder: Folder, paths: Iterable[str], ends: Mapping[int, Position]) -> dict[str, Subscriber | PbioError]:
-    """The subscribers that have not come as far, by their files, and those whose files cannot be read."""
+    """The subscribers that have not come that far, and those whose files cannot be read, by file."""
     late: dict[str, Subscriber | PbioError] = {}
     for path in paths:
         try:
@@ -131,7 +131,7 @@ def _ends_of(history: History, version: int) -> dict[int, Position]:
     """The position after the last event of each channel in a commit."""
     entry = history.entry(version)
     if entry is None or not isinstance(entry.change, Data):
-        bad(f"commit {version} does not have events any longer")
+        bad(f"commit {version} no longer has events")
     return {group.channel: group.end_in(version) for group in history.groups(entry.change)}
 
 
@@ -152,7 +152,7 @@ def _not_delivered(
         "PBIO_NOT_DELIVERED",
         f"the events {'had been published before' if version is None else f'are published in commit {version}'}, but "
         f"after {seconds:g} s these subscribers have not acknowledged them: {'; '.join(shown[:_MOST_NAMES])}{more}",
-        hint="it is safe to submit them again with the same sequence numbers or transaction; that waits again",
+        hint="submitting them again with the same sequence numbers or transaction is safe, and waits again",
     )
     error.version = version
     return error

@@ -1,8 +1,8 @@
-"""Batches of events for one channel -> events for one data file, each batch encoded as soon as it is there.
+"""Batches of events for one channel -> events for one data file; each batch is encoded as it arrives.
 
-A batch of Spark's is small enough for the processor's cache. Encoded at once, its columns are never read from memory;
-its bytes go to memory that the events before it have left. What puts events in order is known only when all are there:
-then their bytes are put in order instead of their columns.
+A batch from Spark fits into the processor's cache. Encoded at once, its columns are never read from memory, and its
+bytes go to memory that earlier events have left. The order of events is known only when all have arrived: then their
+bytes are reordered instead of their columns.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pbio_spark.formats import Format
 
 ROOMS = 2
-"""How many files' events are in memory: those that come in, and those that are being written."""
+"""How many files' events are in memory: those arriving, and those being written."""
 
 
 class Gatherer:
     """Encodes the events of a task for one channel.
 
-    What it gives shares memory with what it gave `ROOMS` calls before, which must be on the disk by then.
+    Results share memory with those from `ROOMS` calls before, which must be on the disk by then.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Gatherer:
     ) -> None:
         """
         Args:
-            submission: what is true of all events; its own events do not matter, and it has no column of channels.
+            submission: what applies to all events; its own events are ignored, and it has no column of channels.
             null_value: as for `Preparer.prepare`.
         """
         assert submission.columns.channel is None
@@ -51,7 +51,7 @@ class Gatherer:
 
     @property
     def bytes(self) -> int:
-        """How many bytes the events take that came since `prepared`."""
+        """The bytes of the events added since `prepared`."""
         return self._rooms[0].used
 
     def add(self, events: pa.RecordBatch) -> None:
@@ -68,9 +68,9 @@ class Gatherer:
         self.rows += rows.num_rows
 
     def prepared(self) -> list[Prepared]:
-        """The events that came since the last call, with their groups, and none if none came.
+        """The events added since the last call, with their groups; empty if there are none.
 
-        Raises what `Preparer.prepare` raises for what columns say of events.
+        Raises what `Preparer.prepare` raises for `columns`.
         """
         if not self.rows or self._form is None:
             return []

@@ -1,4 +1,4 @@
-"""What a commit derives last: what must be made in order, when all of its events and the state before it are known."""
+"""Derives in order, the last step of a commit: when all of its events and the state before it are known."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def now() -> int:
 
 
 class Late:
-    """Derives in order, and again when other events, other derivations or another state make it necessary.
+    """Derives in order, and again if events, derivations or the state change.
 
     Attributes:
         packed: the data file of the events; None if there are none.
-        in_order: what was derived.
+        in_order: the derived events.
     """
 
     def __init__(self, folder: Folder, formats: FormatStore, deriver: Deriver) -> None:
@@ -39,7 +39,7 @@ class Late:
         self._of: tuple[object, ...] = ()
 
     def derive(self, packed: Sequence[Packed], state: State) -> bool:
-        """Derive what the events of some data files need. Returns whether anything is other than before."""
+        """Derive from the events of some data files. Returns whether anything changed."""
         channels = {
             channel for one in packed for part in (one.own, one.derived) for channel in part.rows["channel"].tolist()
         }
@@ -47,10 +47,10 @@ class Late:
             was = self.in_order is not None
             self.discard()
             return was
-        # The files themselves, not only their numbers: one that is no longer there may lend its number to another.
+        # The files themselves, not their `id`s: the ID of a deleted object may be reused.
         of = (*packed, state.descendants(channels))
         known = self.in_order
-        # Lazy parameters leave the derivation the same until their time is over.
+        # Lazy parameters leave the derivation unchanged until their time is over.
         is_same = known is not None and self._is_same(of) and known.holds(state)
         if known is not None and is_same and state.is_current(known.derived.made, now()):
             return False
@@ -68,7 +68,7 @@ class Late:
         return True
 
     def discard(self) -> None:
-        """Remove the data file, which nothing refers to."""
+        """Remove the unreferenced data file."""
         if self.packed is not None:
             with suppress(PbioError):
                 self._folder.remove(self.packed.file.path)
@@ -81,7 +81,7 @@ class Late:
 
 
 def packed_to_data(packed: Sequence[Packed], late: Late, state: State, source: str) -> Data:
-    """The commit of some data files, and of what was derived from them in order."""
+    """The commit of some data files and of the events derived from them in order."""
     files = [*packed, *([] if late.packed is None else [late.packed])]
     groups = Groups.concat(
         part.moved(number, 0, 0) for number, one in enumerate(files) for part in (one.own, one.derived)
@@ -110,6 +110,6 @@ def packed_to_data(packed: Sequence[Packed], late: Late, state: State, source: s
         (channel, f"{count} events in a row ended in a trap; the first: {traps.get(channel, '')}")
         for channel, count in state.derived.exhausted(data.made, source, state.channels)
     )
-    # Where all of them are suspended, it is this source that derived nothing.
+    # If all of them are suspended, this source derived nothing.
     is_reported = any(one.descendants for one in packed)
     return replace(data, source=source if is_reported else "", suspended=suspended)

@@ -37,12 +37,12 @@ class Packed:
     Attributes:
         own: the groups of the events that were submitted.
         derived: the groups of the events that were derived from them.
-        refused: derived channels whose events could not be made, with the reasons.
-        descendants: what was derived: see `State.descendants`.
-        contents: what was submitted, if the batch has a number.
-        made, traps: what there is to report of derived channels; see `Derivatives`.
-        task: the number of the task that wrote it; None if nothing else wrote at once.
-        events: what lies in it, own and then derived, while whoever wrote it has that in memory. It does not travel.
+        refused: derived channels whose events could not be derived, with the reasons.
+        descendants: the derived channels: see `State.descendants`.
+        contents: the contents of what was submitted, if the batch has a number.
+        made, traps: reports on derived channels; see `Derivatives`.
+        task: the number of the task that wrote it; None if no others wrote concurrently.
+        events: its events, own and then derived, while the writer has them in memory. Not pickled.
     """
 
     file: DataFile
@@ -58,16 +58,16 @@ class Packed:
 
 
 class Store(Protocol):
-    """What takes data files; a `Folder` does."""
+    """Stores data files; `Folder` implements it."""
 
     def add(self, name: str, data: bytes | Sequence[Any]) -> None:
-        """Create a file that is not used before another one names it."""
+        """Create a file that is used only once another names it."""
 
 
 def pack(
     folder: Store, deriver: Deriver, events: Sequence[Prepared], state: State, ranging: Kernel | None = None
 ) -> Packed:
-    """Write events, and those of the channels that are derived from theirs in any order, to one data file.
+    """Write events, and the events derived from them in any order, to one data file.
 
     Args:
         ranging: for `RangeMaker`; without one, each process gets its own.
@@ -78,7 +78,7 @@ def pack(
 def pack_derived(
     folder: Store, events: Sequence[Prepared], derived: Derivatives, state: State, ranging: Kernel | None = None
 ) -> Packed:
-    """Write events, and what was derived, to one data file."""
+    """Write events and derived events to one data file."""
     pieces: list[object] = [MAGIC]
     size, ordinal = len(MAGIC), 0
     described = set()
@@ -86,7 +86,7 @@ def pack_derived(
     places: dict[int, tuple[int, int]] = {}
     written = []
     for one in (*events, *derived.events):
-        if id(one.encoded) in places:  # of other channels too
+        if id(one.encoded) in places:  # shared by channels
             placed.append(one.groups.moved(0, *places[id(one.encoded)]))
             continue
         if one.format not in described:
@@ -117,18 +117,18 @@ def pack_derived(
 
 
 def contents_of_all(events: Iterable[Prepared], kernel: Kernel | None = None) -> Contents:
-    """What identifies a batch of events when it is tried again; `kernel` is for `record_checksums`."""
+    """What identifies a retried batch of events; `kernel` is for `record_checksums`."""
     return sum((contents_of(one.encoded, one.groups, kernel) for one in events), Contents())
 
 
 def events_of(folder: Folder, formats: FormatStore, packed: Packed, channels: Collection[int]) -> list[Prepared]:
-    """The events of some channels in a data file: as they are in memory, else read back. Raises as `unpack` does."""
+    """The events of some channels in a data file: from memory, else read back. Raises as `unpack` does."""
     wanted = sorted(channels)
     if packed.events:
         parts = ((one, np.isin(one.groups.rows["channel"], wanted)) for one in packed.events)
         return [replace(one, groups=one.groups.take(np.flatnonzero(which))) for one, which in parts if which.any()]
     parts_of = (
-        # A channel's groups lie together.
+        # A channel's groups are contiguous.
         Groups.concat(groups.take(np.flatnonzero(groups.rows["channel"] == channel)) for channel in wanted)
         for groups in (packed.own, packed.derived)
     )
@@ -139,7 +139,7 @@ def unpack(folder: Folder, formats: FormatStore, packed: Packed, groups: Groups)
     """Some events of a data file, read back from it, in order. Raises PBIO_BAD_LOG if it has changed.
 
     Args:
-        groups: those of the events: which were submitted, or of some derived channel.
+        groups: those of the events: submitted ones, or those of a derived channel.
     """
     if not len(groups):
         return []
@@ -147,7 +147,7 @@ def unpack(folder: Folder, formats: FormatStore, packed: Packed, groups: Groups)
     if data is None or len(data) != packed.file.bytes:
         bad(f"the data file {packed.file.path} is not the one that was written")
     made = []
-    # Groups lie together if they are of one format and one submission.
+    # Groups of one format and one submission are contiguous.
     changes = (groups.rows["start"][1:] != groups.rows["end"][:-1]) | (np.diff(groups.rows["format"]) != 0)
     for run in np.split(np.arange(len(groups)), np.flatnonzero(changes) + 1):
         rows = groups.rows[run]

@@ -1,4 +1,4 @@
-"""Submissions -> events encoded once, and refused here if their channels cannot deliver them."""
+"""Submissions -> events, encoded once and refused if their channels cannot deliver them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Prepared:
     """Events of one format, encoded as items of a file, with their groups.
 
     Attributes:
-        groups: where they lie, as if `encoded` was the file.
+        groups: where they are, as if `encoded` were the file.
     """
 
     format: Format
@@ -60,7 +60,7 @@ class Prepared:
     groups: Groups
 
     def without(self, firsts: Mapping[int, int]) -> Prepared:
-        """Leave out the first events of some groups: by the index of a group, how many."""
+        """Leave out the first events of some groups: `firsts` maps the index of a group to how many."""
         if not firsts:
             return self
         rows = self.groups.rows.copy()
@@ -81,7 +81,7 @@ class Prepared:
 
 
 class Preparer:
-    """Encodes submissions; caches encoders, and which formats a channel accepts. Pickles with what it compiled."""
+    """Encodes submissions; caches encoders and accepted formats. Pickles with what it compiled."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class Preparer:
     ) -> None:
         """
         Args:
-            machine: that events are laid out for; `native` is that of the channel's own format.
-            transforms: which the format of events carries: the older format, and the program that leads there.
-            nulls: how a format that is made of columns represents null; None: as the channel's own does.
+            machine: the machine that events are laid out for; `native` is that of the channel's own format.
+            transforms: those that the format of events carries: the older format, and the program that converts to it.
+            nulls: how a format made from columns represents null; None: as in the channel's own format.
         """
         self._formats = formats
         self._machine = machine
@@ -107,7 +107,7 @@ class Preparer:
         self._plans: dict[tuple[str, Format], ReadPlan] = {}
 
     def prepare(self, submission: Submission, find: Find, null_value: NullValue | None = None) -> list[Prepared]:
-        """Encode the events of a submission, those of all channels of one type together.
+        """Encode the events of a submission, for all channels of one type together.
 
         Args:
             null_value: what replaces a null that a format cannot represent, as for `format_to_encoder`.
@@ -133,7 +133,7 @@ class Preparer:
         return by_channel(made)
 
     def check(self, submission: Submission) -> None:
-        """Raise what `prepare` raises for any events of such columns, whatever their channels."""
+        """Raise what `prepare` raises for all events with such columns, on any channel."""
         _check(submission)
         rows = rows_to_batch(submission.events, None).slice(0, 0)
         column = submission.columns.channel
@@ -142,7 +142,7 @@ class Preparer:
         concentrate(rows, np.empty(0, np.int64), (), submission)
 
     def warm(self, info: ChannelInfo, submission: Submission, null_value: NullValue | None = None) -> Format:
-        """Compile what events of such columns need on their way to a channel; the format that they will have.
+        """Compile what events with such columns need for a channel; returns their format.
 
         Raises what `prepare` raises for any of them.
         """
@@ -157,7 +157,7 @@ class Preparer:
         submission: Submission,
         null_value: NullValue | None,
     ) -> Prepared:
-        """Encode events for channels of one type, of which `info` is one."""
+        """Encode events for channels of one type, one of which is `info`."""
         form, fields = self.written(info, rows.schema, submission)
         events, groups = concentrate(rows, channels, fields, submission)
         encoded = self.encoder(form, events.schema, null_value).encode(events)
@@ -169,7 +169,7 @@ class Preparer:
         return form, _fields(schema, form, submission.columns)
 
     def finished(self, info: ChannelInfo, form: Format, encoded: Encoded, groups: Groups) -> Prepared:
-        """Encoded events with their groups, of which only the bytes and the formats are not known yet.
+        """Encoded events with their groups, whose byte offsets and formats are filled in here.
 
         Raises what reading the events as the channel's type raises, if it differs from theirs.
         """
@@ -182,7 +182,7 @@ class Preparer:
         return Prepared(form, encoded, replace(groups, formats=(form.id.hex(),)))
 
     def format_of(self, schema: pa.Schema, own: Format, columns: Columns) -> Format:
-        """The format for events of a channel: its own, or one for columns that are others than its fields, for another
+        """The format for events of a channel: its own; or another if the columns differ from its fields, or for another
         machine, or with transforms."""
         key = own, schema, columns.names
         if key not in self._made:
@@ -191,7 +191,7 @@ class Preparer:
             own_nulls = nulls_in(own.record)
             nulls = self._nulls or own_nulls
             given = {field.name for field in fields}
-            # The arrays say what their counts are.
+            # Counts follow from the arrays.
             has_all = given <= set(names) and set(names) - given <= own.record.structs[0].controls
             is_own = has_all and not self._transforms and nulls == own_nulls
             record = own.record if is_own else columns_to_record(pa.schema(fields), own.name, nulls)
@@ -209,13 +209,13 @@ class Preparer:
         return self._encoders[key]
 
     def store(self, form: Format) -> None:
-        """Put a format where readers find it, before its first event."""
+        """Store a format for readers, before its first event."""
         if form not in self._stored:
             self._formats.put(form)
             self._stored.add(form)
 
     def _by_type(self, submission: Submission, find: Find) -> Iterator[tuple[ChannelInfo, pa.RecordBatch, Int64s]]:
-        """Type by type one channel of it, the rows for all of them, and the channel of each row."""
+        """For each type: one channel, the rows for all channels of the type, and the channel of each row."""
         columns = submission.columns
         if columns.channel is None:
             info = find(submission.channel or "")
@@ -243,7 +243,7 @@ class Preparer:
             yield of_type[format_id], rows, channels[is_of]
 
     def _check_delivery(self, form: Format, own: Format, channel: str, encoded: Encoded) -> None:
-        """Read the events as the channel's type, as its subscribers will: nothing that fails there is published."""
+        """Read the events as the channel's type, as its subscribers will: what fails there is not published."""
         key = own.id.hex(), form
         if key not in self._plans:
             request = Request(((own.name, own.record),), policy=WHOLE)
@@ -257,7 +257,7 @@ class Preparer:
 
 
 def by_channel(events: list[Prepared]) -> list[Prepared]:
-    """A channel's events lie together. Where some of a submission have several channels, order comes before that."""
+    """Groups events by channel, unless events of a submission with several channels require their order."""
     channels_of = [one.groups.rows["channel"] for one in events]
     if all((channels == channels[0]).all() for channels in channels_of):
         events.sort(key=lambda one: int(one.groups.rows["channel"][0]))
@@ -265,14 +265,14 @@ def by_channel(events: list[Prepared]) -> list[Prepared]:
 
 
 def read_encoded(plan: ReadPlan, items: pa.Buffer, name: str) -> Iterator[pa.RecordBatch]:
-    """Events that are not in a file yet, as batches. Raises what `read_batches` raises."""
+    """Events that are not yet in a file, as batches. Raises what `read_batches` raises."""
     # A part never begins at offset 0, where a file has its magic.
     data = b"".join((b"\0", items))
     yield from read_batches(plan, FilePart(name, 1, len(data)), io.BytesIO(data))
 
 
 def unreached_to_error(route: Rejection, form: Format, own: Format, channel: str) -> PbioError:
-    """PBIO_REJECTED, for events of a format that do not reach a channel's own."""
+    """PBIO_REJECTED, for events of a format that do not reach the channel's type."""
     reason, remedy = _lacking(form, own, channel)
     return PbioError(
         "PBIO_REJECTED",
@@ -283,7 +283,7 @@ def unreached_to_error(route: Rejection, form: Format, own: Format, channel: str
 
 
 def _lacking(form: Format, own: Format, channel: str) -> tuple[str, str]:
-    """What keeps events of a format from a channel, in one sentence, and what helps."""
+    """Why events of a format do not reach a channel, in one sentence, and a remedy."""
     hidden = {field.name for struct in own.record.structs for field in struct.fields if field.notes.hidden}
     edits = edit_script(form.record, own.record).edits
     absent = [
@@ -343,7 +343,7 @@ def _check(submission: Submission) -> None:
         check_name(submission.producer, "producer")
     if columns != Columns() and not isinstance(submission.events, pa.RecordBatch | pa.Table):
         raise PbioError(
-            "PBIO_BAD_OPTION", "columns= needs Arrow columns", hint="hand over a pyarrow.RecordBatch or Table"
+            "PBIO_BAD_OPTION", "columns= requires Arrow columns", hint="hand over a pyarrow.RecordBatch or Table"
         )
     if columns.channel is None and submission.channel is None:
         raise PbioError(
@@ -365,11 +365,11 @@ def _check(submission: Submission) -> None:
             )
     has_numbers = submission.sequence is not None or columns.sequence is not None
     if has_numbers and submission.producer is None and columns.producer is None:
-        raise PbioError("PBIO_BAD_OPTION", "a sequence number needs a producer", hint="give producer= as well")
+        raise PbioError("PBIO_BAD_OPTION", "a sequence number needs a producer", hint="give producer=, too")
 
 
 def _fields(schema: pa.Schema, form: Format, columns: Columns) -> list[str]:
-    """The columns that are fields of events, and do not only say something of them."""
+    """The columns that are fields of events, rather than only metadata."""
     if not columns.names:
         return list(schema.names)
     own = set(record_to_arrow(form.record).names)

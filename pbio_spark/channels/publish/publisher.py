@@ -1,14 +1,14 @@
 """Prepared events -> data files and one commit.
 
-The steps of a commit, each safe to die between:
+The steps of a commit; it is safe to die between any two:
 
-1. Catch up with the log, and leave out events that it has already.
-2. Write the data files durably; nothing refers to them yet. The tasks of a cluster have done that before.
-   What must be derived in order is derived now, see `late`, and written to one more file.
-3. Append the commit at the next version. From here on all of it is published.
+1. Catch up with the log, and leave out events that it already has.
+2. Write the data files durably; nothing refers to them yet. On a cluster, tasks have already done this.
+   Derive what must be derived in order, see `late`, and write it to one more file.
+3. Append the commit at the next version. From then on all of it is published.
 
-A writer that loses the race for a version starts again; its data files stay if the same events are still to be
-published, and derived as they were.
+A writer that loses the race for a version starts again. It keeps its data files if the events to publish, and those
+derived from them, have not changed.
 """
 
 from __future__ import annotations
@@ -56,28 +56,27 @@ class Publisher:
         after: int | None = None,
         unless: Unless | None = None,
     ) -> Published:
-        """Publish what is new of some events, and what channels derive from them: all of it or nothing.
+        """Publish the new events among some, and those derived from them: all or nothing.
 
         Args:
-            events: those of one data file, each, or such files as tasks have written them.
-            fail_on_loss: whether it is an error if other events were published as the batch of that number; else the
-                batch is taken as published.
-            is_gapless: whether it is one, too, if none were, though batches of higher numbers are published. Otherwise
-                that number was passed over, and counts as known.
-            after: the number of the batch that must be the last one before; -1 if there must be none.
-            unless: asked before each attempt whether the events are published already, and with which result.
+            events: the events for one data file each, or data files that tasks have written.
+            fail_on_loss: whether it is an error if other events were published as the batch of that number; otherwise
+                the batch counts as published.
+            is_gapless: whether it is an error if the batch was not published but batches of higher numbers were;
+                otherwise the number was skipped, and counts as known.
+            after: the number that the previous batch must have; -1 if there must be none.
+            unless: asked before each attempt whether the events are already published, and with which result.
 
         Raises:
-            PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped in the meantime; PBIO_OUT_OF_ORDER if a
-                producer's events come in another order than their numbers say; PBIO_OTHER_BATCH, also
-                for another batch than `after`; PBIO_FILE_SYSTEM and
-                the like. PBIO_OUTCOME_UNKNOWN, where the file system failed in a way that leaves open whether the
-                events are published: to publish them again with the same numbers, or the same transaction, is safe.
+            PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped meanwhile; PBIO_OUT_OF_ORDER if a producer's
+                events arrive out of the order of their numbers; PBIO_OTHER_BATCH, also if the previous batch is not
+                `after`; PBIO_FILE_SYSTEM and the like. PBIO_OUTCOME_UNKNOWN, if the file system failed and events may
+                have been published: publishing them again with the same numbers or transaction is safe.
         """
         return self.commit(Batch(self, events, Terms(transaction, fail_on_loss, is_gapless, after, unless)))
 
     def commit(self, batch: Batch) -> Published:
-        """Try until a batch is committed. Raises what `publish` raises."""
+        """Retry until a batch is committed. Raises what `publish` raises."""
         holder, first, lost, longest = uuid.uuid4().hex, time.monotonic(), 0, 0.0
 
         def take_turn(_: State) -> Turn:
@@ -92,7 +91,7 @@ class Publisher:
             took = time.monotonic() - begun
             longest = max(longest, took)
             if lost >= _LOST and time.monotonic() - first > _PATIENCE:
-                # Others, or changes of what is derived, have always been faster. A writer must not starve.
+                # Other writers or changed derivations were always faster. A writer must not starve.
                 self.history.commit(take_turn)
             else:
                 pause(lost, took)

@@ -1,6 +1,6 @@
-"""Records as they came from elsewhere, in any format -> events; not encoded again, but read as subscribers will.
+"""Records from elsewhere, in any format -> events; not re-encoded, but read as subscribers will.
 
-What a sender adds to a channel's type, its byte order and its transforms stay: a record is published byte for byte.
+A record is published byte for byte, so additional fields, byte order and transforms of the sender are kept.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ Int32s: TypeAlias = "npt.NDArray[np.int32]"
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records for a channel, as data items of a file (ffs-wire-format 2.2), one after the other.
+    """Records for a channel, as consecutive data items of a file (ffs-wire-format 2.2).
 
     Attributes:
         channel: its name.
         items: the bytes.
-        offsets: int64, one more than there are records: where each item starts, and where the last one ends.
-        formats: those of the records.
-        numbers: int32, which of `formats` each record has.
-        producer: as of a `Submission`.
-        columns: as of a `Submission`, without `channel`; they name columns of the channel's type.
+        offsets: int64, one more than records: where each item starts, then where the last one ends.
+        formats: the formats of the records.
+        numbers: int32, the index in `formats` for each record.
+        producer: as in `Submission`.
+        columns: as in `Submission`, without `channel`; they name columns of the channel's type.
     """
 
     channel: str
@@ -61,13 +61,13 @@ class Records:
         return len(self.offsets) - 1
 
     def first(self, count: int) -> Records:
-        """The first so many of the records."""
+        """The first `count` records."""
         end = int(self.offsets[count])
         return replace(self, items=self.items[:end], offsets=self.offsets[: count + 1], numbers=self.numbers[:count])
 
 
 class RecordPreparer:
-    """Checks records, and groups them; keeps what it compiled. Threads must not share one."""
+    """Checks and groups records; caches what it compiled. Threads must not share one."""
 
     def __init__(self, formats: FormatStore) -> None:
         self._formats = formats
@@ -80,9 +80,10 @@ class RecordPreparer:
         Their formats are in the space when this returns.
 
         Raises:
-            PbioError: PBIO_UNKNOWN_CHANNEL; PBIO_REJECTED if a format does not reach the channel's type; for a bad
-                record what reading it raises, with its ordinal as `record`; PBIO_UNKNOWN_COLUMN,
-                PBIO_INCOMPATIBLE_TYPE, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for `columns`; what the format store raises.
+                PbioError: PBIO_UNKNOWN_CHANNEL; PBIO_REJECTED if a format does not reach the channel's type; for a bad
+                    record, what reading it raises, with its ordinal as `record`; PBIO_UNKNOWN_COLUMN,
+                    PBIO_INCOMPATIBLE_TYPE, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for `columns`; what the format store
+                    raises.
         """
         if not len(records):
             return []
@@ -109,7 +110,7 @@ class RecordPreparer:
         return made
 
     def check_columns(self, info: ChannelInfo, columns: Columns) -> None:
-        """Raise what `prepare` raises for columns that the channel's type lacks, or that are of another type."""
+        """Raise what `prepare` raises for columns that the channel's type lacks or has with another type."""
         schema = record_to_arrow(channel_format(info, self._formats).record)
         nothing = pa.RecordBatch.from_pylist([], schema=schema)
         for name in columns.names:
@@ -117,7 +118,7 @@ class RecordPreparer:
         concentrate(nothing, np.empty(0, np.int64), (), Submission(info.name, nothing, columns=columns))
 
     def warm(self, info: ChannelInfo, form: Format) -> None:
-        """Compile what records of a format need on their way to a channel; another preparer then finds it compiled.
+        """Compile what records of a format need for a channel; other preparers then find it in the cache.
 
         Raises what `prepare` raises for any of them.
         """
@@ -125,7 +126,7 @@ class RecordPreparer:
         self._plans_of(info, [form])
 
     def _check_id(self, form: Format) -> None:
-        """Raise PBIO_BAD_ID or PBIO_FORMAT_CONFLICT for a format with the ID of another one."""
+        """Raise PBIO_BAD_ID or PBIO_FORMAT_CONFLICT for a format that has another format's ID."""
         if form in self._stored:
             return
         form.verify_id()
@@ -140,7 +141,7 @@ class RecordPreparer:
             )
 
     def _read(self, info: ChannelInfo, records: Records, forms: Sequence[Format]) -> pa.RecordBatch:
-        """The columns of the records that say something of them, and the number of each; all fields have been read."""
+        """The metadata columns of the records, and the number of each; this reads all fields."""
         key = info.format, frozenset(forms)
         plans = self._plans.get(key)
         if plans is None:
@@ -163,7 +164,7 @@ class RecordPreparer:
         return pa.RecordBatch.from_arrays([*table.columns, rows], names=[*table.schema.names, _ROW])
 
     def _plans_of(self, info: ChannelInfo, forms: Sequence[Format]) -> list[ReadPlan]:
-        """What reads records of some formats as the channel's type, as its subscribers will, and whole."""
+        """Plans that read records of some formats as the channel's type, as its subscribers will, and as a whole."""
         own = channel_format(info, self._formats)
         request = Request(((own.name, own.record),), policy=WHOLE)
         for form in forms:
@@ -174,7 +175,7 @@ class RecordPreparer:
         plans = [plan_read(selection, (*forms, own), coming=forms, store=self._formats)]
         for form in forms:
             if form.record != own.record:
-                with suppress(PbioError):  # it has no columns, so nobody will read it whole
+                with suppress(PbioError):  # it has no columns, so no reader reads it as a whole
                     whole = Selection(record_to_arrow(form.record), ids=(form.id,))
                     plans.append(plan_read(whole, forms, coming=[form], store=self._formats))
         return plans
@@ -194,7 +195,7 @@ def _slice(encoded: Encoded, start: int, stop: int) -> Encoded:
 def _group(
     info: ChannelInfo, form: Format, encoded: Encoded, table: pa.RecordBatch, submission: Submission
 ) -> Prepared:
-    """The groups of records of one format, put in order where numbers say so."""
+    """The groups of records of one format, sorted by sequence numbers."""
     channels = np.full(table.num_rows, info.id)
     events, groups = concentrate(table, channels, [_ROW], submission)
     rows: Int64s = events.column(0).to_numpy() - table.column(table.num_columns - 1)[0].as_py()

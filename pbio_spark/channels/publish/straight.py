@@ -1,6 +1,6 @@
-"""Events of one channel that go to a data file as they come: nothing puts them in order, and nothing is derived.
+"""Events of one channel that go to a data file as they arrive: unordered, and without derivation.
 
-Each batch is encoded and written while it is in the processor's cache, from memory that the batch before it has left.
+Each batch is encoded and written while it is in the processor's cache, reusing the memory of the previous batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def is_straight(folder: Folder, state: State, info: ChannelInfo, submission: Submission) -> bool:
-    """Whether events may be written as they come, and a file may grow."""
+    """Whether events may be written as they arrive, to a file that grows."""
     columns = submission.columns
     has_order = columns.channel or columns.producer or columns.sequence or submission.sequence is not None
     return folder.is_local and not has_order and info.id not in state.parents
@@ -43,11 +43,11 @@ def is_straight(folder: Folder, state: State, info: ChannelInfo, submission: Sub
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A data file with all its events, which is not on the disk yet.
+    """A data file with all its events that is not yet on the disk.
 
     Attributes:
-        packed: what it will be.
-        file: what remains to be finished.
+        packed: the data file that it becomes.
+        file: the file that remains to be finished.
     """
 
     packed: Packed
@@ -70,9 +70,9 @@ class StraightWriter:
     ) -> None:
         """
         Args:
-            submission: what is true of all events; its own events do not matter.
+            submission: what applies to all events; its own events are ignored.
             null_value: as for `Preparer.prepare`.
-            summing: for `contents_of`; without it contents are not found.
+            summing: for `contents_of`; without it contents are not computed.
             ranging: for `RangeMaker`.
         """
         self._folder = folder
@@ -84,7 +84,7 @@ class StraightWriter:
         self._ranging = ranging
         self._room = RecordBuffer()
         self._known: tuple[Format, list[str], Encoder] | None = None
-        """What events are encoded in, their columns that are fields, and what encodes them."""
+        """The format of the events, the columns that are fields, and the encoder."""
         self._is_plain = False
         self._channels = np.empty(0, np.int64)
         self._file: NewFile | None = None
@@ -137,7 +137,7 @@ class StraightWriter:
         return self._file
 
     def finished(self) -> Finished | None:
-        """The file of what came since the last call; None if nothing came. The next event begins another one."""
+        """The file of the events since the last call; None if there were none. The next event begins another file."""
         file, self._file = self._file, None
         if file is None:
             return None
@@ -154,19 +154,19 @@ class StraightWriter:
         return Finished(packed, file)
 
     def bring(self, finished: Finished) -> None:
-        """Bring a file to the disk, in any thread. Raises what `Folder.add` raises."""
+        """Finish a file on the disk, in any thread. Raises what `Folder.add` raises."""
         with self._folder.adding(finished.packed.file.path):
             finished.file.finish()
 
     def discard(self) -> None:
-        """Give up the file that is being written."""
+        """Abandon the current file."""
         if self._file is not None:
             self._file.discard()
             self._file = None
 
 
 def _one_group(parts: Sequence[Groups], start: int, end: int) -> Groups:
-    """Groups of one each, one after the other, as one group."""
+    """Merges consecutive single groups into one group."""
     rows = parts[0].rows.copy()
     counts = [int(part.rows["count"][0]) for part in parts]
     rows["start"], rows["end"], rows["count"] = start, end, sum(counts)

@@ -1,4 +1,4 @@
-"""A producer's events for channels, as it hands them over, and the types and times in them."""
+"""A producer's events for channels, as submitted, with their types and times."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from pbio_spark.keywords import suggesting_class
 
 
 class SparkSchema(Protocol):
-    """What is needed of a `StructType`, since nothing here knows Spark."""
+    """The part of `StructType` that is needed here, without importing Spark."""
 
     def jsonValue(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The schema as JSON values."""
 
 
 AnyType: TypeAlias = "Format | Record | pa.Schema | SparkSchema | str | Mapping[str, Any]"
-"""What can be a channel's type: the last two are a record type as JSON."""
+"""What a channel's type may be given as; the last two are a record type as JSON."""
 
 WHOLE = Policy(mismatch_threshold=0.0, same_name=False)
-"""What a channel asks of an event: all fields of its type, directly or by the transforms of the event's format."""
+"""What a channel requires of an event: all fields of its type, directly or by the transforms of the event's format."""
 
 SEQUENCES = range(2**62)
 """The numbers that a producer may give its events."""
@@ -47,14 +47,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @suggesting_class
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns that have for each event what a submission otherwise has for all.
+    """Columns that hold for each event what a submission otherwise holds for all.
 
-    A column is a field of the events as well if the channel's type has one of its name.
+    A column is also a field of the events if the channel's type has one of its name.
 
     Attributes:
         channel, producer: names of columns of names.
-        sequence: of a column of whole numbers, by which the events of each producer are put in order.
-        event_time: of a column of times.
+        sequence: the name of a column of integers, by which the events of each producer are sorted.
+        event_time: the name of a column of times.
     """
 
     channel: str | None = None
@@ -64,7 +64,7 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that are set."""
+        """The names that are set."""
         return tuple(name for name in (self.channel, self.producer, self.sequence, self.event_time) if name is not None)
 
 
@@ -74,15 +74,15 @@ class Submission:
     """Events for a channel, or for many.
 
     Attributes:
-        channel: it or its name; with `columns.channel`, of the events that name none.
-        events: rows by name, or Arrow columns. Columns may be more than the channel's type has fields.
-        format: to write them in. Without one, the channel's own, or one made of the columns if these differ from the
-            channel's.
+        channel: a channel or its name; with `columns.channel`, for events that name none.
+        events: rows by name, or Arrow columns; there may be more columns than the channel's type has fields.
+        format: the format to write them in. By default the channel's own, or one made from the columns if these differ
+            from the channel's.
         producer: the name of their producer.
         sequence: the number of the first event among its producer's for this channel; the others follow. Events whose
-            numbers were published before are not published again.
-        event_time: when what they describe happened; with a time zone.
-        columns: what differs from event to event.
+            numbers were already published are not published again.
+        event_time: when the events happened; with a time zone.
+        columns: the attributes that differ from event to event.
     """
 
     channel: AnyChannel | None
@@ -104,15 +104,18 @@ def stored_format(format_id: str, formats: FormatStore) -> Format:
     found = formats.get(bytes.fromhex(format_id))
     if found is None:
         raise PbioError(
-            "PBIO_UNKNOWN_FORMAT", "the space has lost the body of this format", format=format_id, hint="restore it"
+            "PBIO_UNKNOWN_FORMAT",
+            "the space has lost the body of this format",
+            format=format_id,
+            hint="restore it from a copy",
         )
     return found
 
 
 def type_to_format(type_: AnyType) -> Format:
-    """The format for a channel's type. All channels of one schema have one: what is compiled for one serves the others.
+    """The format for a channel's type. Channels of equal schemas share it, and so what is compiled for one of them.
 
-    A schema says what may be null: so does the format, in hidden fields, which leave the others as they are.
+    The format represents nulls, where the schema allows them, in hidden fields; other fields do not change.
 
     Raises what `record_to_format`, `columns_to_record` and `json_to_record` raise; PBIO_UNSUPPORTED_TYPE;
     PBIO_BAD_OPTION for no type.
@@ -142,13 +145,11 @@ def type_to_format(type_: AnyType) -> Format:
 
 
 def to_microseconds(when: datetime) -> int:
-    """Microseconds since 1970 UTC. Raises PBIO_BAD_OPTION for a time without a zone, or that has no date in UTC."""
+    """Microseconds since 1970 UTC. Raises PBIO_BAD_OPTION for a time without a zone, or without a date in UTC."""
     if not isinstance(when, datetime):
-        raise PbioError(
-            "PBIO_BAD_OPTION", f"not a datetime: {str(when)[:80]!r}", hint="an example is datetime.now(UTC)"
-        )
+        raise PbioError("PBIO_BAD_OPTION", f"not a datetime: {str(when)[:80]!r}", hint="example: datetime.now(UTC)")
     if when.tzinfo is None:
-        raise PbioError("PBIO_BAD_OPTION", f"{when} has no time zone", hint="an example with one is datetime.now(UTC)")
+        raise PbioError("PBIO_BAD_OPTION", f"{when} has no time zone", hint="example: datetime.now(UTC)")
     made = (when - EPOCH) // timedelta(microseconds=1)
     if not EARLIEST <= made <= LATEST:
         raise PbioError(

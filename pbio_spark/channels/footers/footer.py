@@ -106,7 +106,7 @@ def read_footer(read: Callable[[int, int], bytes], size: int) -> Footer | None:
     if int.from_bytes(head) != (ItemKind.COMMENT << 24 | length - _WORD) or not body.startswith(_START):
         raise DamagedFooterError("does not begin where it says")
     if end[1:-10] != _digest(head + body):
-        raise DamagedFooterError("is not as it was written")
+        raise DamagedFooterError("has been changed")
     footer = _from_json(body[len(_START) :])
     # The last file of some that were put together by version 0.4 ends theirs, and says nothing of the others.
     return footer if footer is not None and footer.offsets[-1] == size - length else None
@@ -133,7 +133,7 @@ def _from_json(data: bytes) -> Footer | None:
             return None
         return _footer(said)
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error) as error:
-        raise DamagedFooterError("holds something else than values") from error
+        raise DamagedFooterError("does not hold values") from error
 
 
 def _footer(said: dict[str, Any]) -> Footer:

@@ -111,7 +111,7 @@ class Footers:
                 return None
             return read_footer(lambda start, length: self._folder.read_part(path, start, length), size)
         except DamagedFooterError as error:
-            said = "what it says of values at its end %s, so nothing of it is skipped; `pbio space verify` looks closer"
+            said = "the footer %s, so nothing of the file is skipped; `pbio space verify` checks it"
             log.warning(f"%s: {said}", self._folder.path(path), error)
         except (PbioError, FileNotFoundError) as error:
             log.debug("%s: %s", path, error)

@@ -1,8 +1,8 @@
-"""Many small groups of events -> one batch after another, read in one go from wherever they lie.
+"""Many small groups of events -> batches, read together wherever they are.
 
-A file is opened for each group that does not lie near the one before, a few at once where that takes a request; what
-was read is put together as if it were one file. If something is wrong, or has moved, the groups are
-read one by one instead, which finds out what and where it is.
+A file is opened for each group that is not near the previous one, several at once if that takes a request. The bytes
+are concatenated as if they were one file. If something is wrong or has moved, the groups are read one by one instead,
+which finds out what and where it is.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC
 
 MOST_BYTES = 1 << 20
-"""Of what is read in one go: it is all in memory before the first event is handed out."""
+"""The most to read together: all of it is in memory before the first event is delivered."""
 
 MOST_PIECES = 2048
 NEAR = 16 << 10
-"""How many bytes between two groups are read rather than skipped."""
+"""The most bytes between two groups that are read rather than skipped."""
 
 _READERS = 16
 
@@ -42,7 +42,7 @@ def read_together(
         names: of the channels.
 
     Returns:
-        Batches, and for each row the number of the piece that it is of. None if they have to be read one by one.
+        Batches, and for each row the number of its piece. None if the groups must be read one by one.
     """
     parts = _parts(pieces)
     try:
@@ -51,7 +51,7 @@ def read_together(
         else:
             with ThreadPoolExecutor(_READERS) as pool:
                 data = list(pool.map(lambda part: _read(folder, part), parts))
-        # Leave out what lies between the groups: format items, for instance, would end each batch.
+        # Leave out what is between the groups: format items, for instance, would end each batch.
         events, moved, size = [MAGIC], [], len(MAGIC)
         for part, part_data in zip(parts, data, strict=True):
             for piece in part:
@@ -66,7 +66,7 @@ def read_together(
 
 
 def _parts(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Pieces that lie near each other, together."""
+    """Pieces grouped with their neighbours in the file."""
     parts: list[list[Piece]] = []
     for piece in pieces:
         last = parts[-1][-1] if parts else None

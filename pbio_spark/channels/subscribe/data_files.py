@@ -1,6 +1,6 @@
-"""The data files of a space, opened where they are now, and why one is nowhere.
+"""The data files of a space, opened where they are now; and the reasons for lost files.
 
-Compaction moves events, and `vacuum` removes files, while others read: a file that a commit names may have gone.
+Compaction moves events, and `vacuum` removes files, while others read: a file named by a commit may be gone.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ log = logging.getLogger("pbio_spark.channels")
 class DataFiles:
     """Reads stretches from the data files of one space.
 
-    What of a stretch is lost, because `vacuum` removed its file, is an error: PBIO_EVENTS_GONE, or PBIO_UNKNOWN_CHANNEL
-    if the channel has been dropped. If `fail_on_loss` is false, it is passed over, and a warning is logged. A file that
-    should be there is PBIO_BAD_LOG in either case.
+    If part of a stretch is lost because `vacuum` removed its file, that is an error: PBIO_EVENTS_GONE, or
+    PBIO_UNKNOWN_CHANNEL if the channel has been dropped. If `fail_on_loss` is false, the part is skipped with a warning
+    in the log. A file that should exist is PBIO_BAD_LOG in either case.
     """
 
     def __init__(self, root: Folder | str, history: History | None = None, *, fail_on_loss: bool) -> None:
         """
         Args:
-            history: the log of the space; without one, it is opened once a file is not found.
+            history: the log of the space; by default it is opened when a file is not found.
         """
         self._folder = Folder(root) if isinstance(root, str) else root
         self._history = history
         self._fail_on_loss = fail_on_loss
 
     def read(self, plan: ReadPlan, stretch: Stretch) -> Iterator[pa.RecordBatch]:
-        """The events of a stretch, as of `read_stretch`; none if they are lost and may be."""
+        """The events of a stretch, as from `read_stretch`; none if they are lost and loss is allowed."""
         opened = self._open(stretch)
         if opened is not None:
             source, name, shift = opened
@@ -51,7 +51,7 @@ class DataFiles:
                 yield from read_stretch(plan, stretch, source, self._folder.path(name), shift)
 
     def read_bytes(self, stretch: Stretch) -> bytes | None:
-        """The items of a stretch as they are; None if they are lost and may be."""
+        """The raw items of a stretch; None if they are lost and loss is allowed."""
         opened = self._open(stretch)
         if opened is None:
             return None
@@ -62,7 +62,7 @@ class DataFiles:
             return bytes(source.read(end - start))
 
     def _open(self, stretch: Stretch) -> tuple[Any, str, int] | None:
-        """A file, its present path, and the shift of the stretch in it; None if it is lost and may be."""
+        """A file, its present path, and the shift of the stretch in it; None if it is lost and loss is allowed."""
         try:
             return self._folder.open(stretch.path), stretch.path, 0
         except FileNotFoundError:
@@ -92,7 +92,7 @@ def _open_history(folder: Folder) -> History:
 
 
 def loss_to_error(history: History, channel: int, name: str, version: int, path: str) -> PbioError:
-    """Why a data file with events of a channel is nowhere: PBIO_EVENTS_GONE, PBIO_UNKNOWN_CHANNEL or PBIO_BAD_LOG."""
+    """Why a data file of a channel is lost: PBIO_EVENTS_GONE, PBIO_UNKNOWN_CHANNEL or PBIO_BAD_LOG."""
     with history.lock:
         info = history.catch_up().channels.get(channel)
     if info is None:
@@ -112,7 +112,7 @@ def loss_to_error(history: History, channel: int, name: str, version: int, path:
 
 
 def gone_to_error(info: ChannelInfo) -> PbioError:
-    """PBIO_EVENTS_GONE, for a subscriber that is too late."""
+    """PBIO_EVENTS_GONE, for a subscriber that comes too late."""
     return PbioError(
         "PBIO_EVENTS_GONE",
         f"the events of {info.name!r} before {info.gone} are no longer kept",

@@ -1,4 +1,4 @@
-"""Events as subscribers get them: one by one, or as columns."""
+"""Events as delivered to subscribers: one by one, or as columns."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Event:
 
     Attributes:
         position: its identity in the space.
-        values: of its fields.
+        values: the values of its fields.
         type: the name of the subscriber's type that it reached; None for the rest, which have their own type.
         producer, sequence, event_time: as submitted.
         published: when it was committed.
-        derivation: of an event of a derived channel, the version of the commit since which it is made in this way.
+        derivation: for an event of a derived channel, the version of the commit with the derivation that made it.
     """
 
     position: Position
@@ -49,13 +49,13 @@ class Delivery:
 
     Attributes:
         batch: their fields.
-        type: as of an `Event`.
+        type: as in `Event`.
         version: of their commit.
         ordinals: int64, of the events among all records of their file.
         group: their group in the commit.
         published: when they were committed.
         channel: the name of their channel.
-        mode: of the subscriber; what `events` does with one that Python cannot hold.
+        mode: the subscriber's; what `events` does with an event that Python cannot represent.
     """
 
     batch: pa.RecordBatch
@@ -68,11 +68,11 @@ class Delivery:
     mode: Literal["FAILFAST", "DROPMALFORMED"]
 
     def events(self, show: Show | None = None) -> Iterator[Event]:
-        """The same, one by one.
+        """The events, one by one.
 
         Args:
-            show: what stands for a date or a time outside the years 1 to 9999, which Python's dates lack. Without it,
-                such an event is left out under DROPMALFORMED, with a warning in the log.
+            show: what replaces a date or a time outside the years 1 to 9999, which Python's types cannot represent.
+                Without it, such an event is left out under DROPMALFORMED, with a warning in the log.
 
         Raises PBIO_BAD_VALUE under FAILFAST, after the events before it.
         """
@@ -95,7 +95,7 @@ class Delivery:
                 continue
             bad.at(file=f"channel {self.channel}", record=f"event {position}")
             if self.mode == "FAILFAST":
-                bad.hint = "deliveries() keeps its values, in columns; to go on without the event subscribe with "
+                bad.hint = "deliveries() keeps its values, in columns; to continue without the event subscribe with "
                 bad.hint += f"mode='DROPMALFORMED', or seek({str(position.next)!r})"
                 raise bad
             dropped.append(bad)

@@ -1,4 +1,4 @@
-"""Subscribers with code at the sources of events, as JECho's eager handlers: modulators there, demodulators here."""
+"""Subscribers with code at the sources of events, like JECho's eager handlers: modulators there, demodulators here."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pbio_spark.channels.space import ChannelSpace
 
 Demodulator: TypeAlias = "Callable[[Event], Any]"
-"""What a subscriber makes of an event of its modulator, for its handler; None for nothing."""
+"""Turns an event of the modulator into what the handler gets; None for nothing."""
 
 
 class EagerSubscription(Subscription):
-    """A subscription to a channel that sources derive while somebody subscribes to it."""
+    """A subscription to a channel that sources derive while it has subscribers."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class EagerSubscription(Subscription):
     ) -> None:
         """
         Args:
-            presence: the subscriber's name, or that under which it is known that it is there.
+            presence: the subscriber's name, or the generated name that marks it as present.
             demodulator: sees each event before the handler, which gets its result.
         """
         self._space = space
@@ -59,11 +59,11 @@ class EagerSubscription(Subscription):
         demodulator: Demodulator | None = None,
         **options: Unpack[ModulatorOptions],
     ) -> int:
-        """Exchange the code at the sources, and here, from the same event on.
+        """Exchange the code at the sources and here, from the same event on.
 
         Args:
             modulator: the new one; or its attributes as `options`, such as `filter=`.
-            demodulator: what is done here with the events that it makes; None: the handler gets them as they are.
+            demodulator: turns its events into what the handler gets; None: the handler gets the events unchanged.
 
         Returns:
             The version since which the new code makes the events.
@@ -85,20 +85,20 @@ class EagerSubscription(Subscription):
         return version
 
     def set_parameters(self, values: Mapping[str, Any], *, lazy: timedelta | float | None = None) -> int:
-        """Give the parameters of the code other values; see `ChannelSpace.set_parameters`."""
+        """Set parameters of the code; see `ChannelSpace.set_parameters`."""
         return self._space.set_parameters(self.channel.name, values, lazy=lazy)
 
     def close(self) -> None:
-        """Subscribe no longer. Without a name, nothing is kept: if it was the last subscriber, its code goes.
+        """End the subscription. Without a name, nothing is kept: with the last subscriber, the code is removed.
 
-        A named subscriber resumes where it was, and its code stays, until `unsubscribe` or it has expired.
+        A named subscriber resumes where it left off, and its code stays until `unsubscribe` or until it expires.
         """
         if self._presence.startswith(subscribers.ANONYMOUS):
             self.unsubscribe()
 
     def unsubscribe(self) -> None:
-        """Subscribe no longer, under whatever name: if it was the last subscriber, the code at the sources goes."""
-        with self._presence_lock:  # another thread may be about to record that the subscriber is there
+        """End the subscription, under any name: with the last subscriber, the code at the sources is removed."""
+        with self._presence_lock:  # another thread may be recording the subscriber's presence
             if self._is_closed:
                 return
             self._is_closed = True
@@ -125,7 +125,7 @@ class EagerSubscription(Subscription):
         super()._stay()
 
     def _also_take(self, form: Format) -> None:
-        """Take events of another type too, by the handler of the first one."""
+        """Accept events of another type, too, with the handler of the first type."""
         known = next(iter(self._handlers.values()), None)
         types = dict(records_to_targets([*self._types.values(), form.record]))
         if known is not None and form.record not in self._types.values():

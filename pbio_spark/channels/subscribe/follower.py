@@ -1,6 +1,6 @@
-"""Commits -> the events of some channels, in the order of the log: what a `Subscription` and Spark's sources read from.
+"""Commits -> the events of some channels, in the order of the log: read by `Subscription` and by Spark's sources.
 
-A `LogFollower` goes forward through one log and reads each commit once, as far as it is used one step after the other.
+A `LogFollower` moves forward through one log and reads each commit once, if its steps are used in order.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from pbio_spark.errors import PbioError
 log = logging.getLogger("pbio_spark.channels")
 
 PASSED = 1000
-"""How many commits without wanted events are passed by before `latest` returns a later offset."""
+"""How many commits without wanted events are passed before `latest` returns a later offset."""
 
 READERS = 16
 READ_AHEAD = 128
-"""How many commits are requested at once, and ahead of what is needed, where each takes a request to a server."""
+"""How many commits are requested at once, in advance, where each takes a request to a server."""
 
 
 class LogFollower:
-    """The log of a space, as readers of some of its channels see it.
+    """The log of a space, as seen by readers of some of its channels.
 
     Attributes:
         ids: of the channels that are read.
-        infos: by ID, these channels, and those that were read until they were dropped.
-        end: the position after all commits that there were when this was made.
-        dropped: a channel that is read by its name, and the version of the commit that dropped it, once that was met.
+        infos: by ID, these channels, and those read until they were dropped.
+        end: the position after all commits at the time of creation.
+        dropped: a channel read by name, and the version of the commit that dropped it, once read.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class LogFollower:
         """
         Args:
             infos: the channels to begin with.
-            pattern: channels with matching names come and go as they are created and dropped; without a pattern, the
-                channels are read by their names.
-            fail_on_loss: whether events that are no longer kept are an error, or are passed over with a warning.
+            pattern: channels with matching names join when created and leave when dropped; without a pattern, channels
+                are read by their names.
+            fail_on_loss: whether events that are no longer kept are an error, or are skipped with a warning.
             known: the version up to which the creation and dropping of channels is reflected in `infos`; by default the
                 last one.
         """
@@ -74,14 +74,14 @@ class LogFollower:
         self._fail_on_loss = fail_on_loss
         self._followed = self._version if known is None else known
         self._pieces: dict[int, Sequence[Piece]] = {}
-        """By version, the events of commits that were read and not yet forgotten."""
+        """By version, the events of cached commits."""
         self._drops: dict[int, int] = {}
-        """The commits that dropped channels, as far as they were read."""
+        """The commits read so far that dropped channels."""
         self._gone: dict[int, str] = {}
-        """The names of channels that were read and then dropped, before their last events may have been read."""
+        """The names of dropped channels whose last events may not have been read yet."""
         self._warned: set[int] = set()
         self._looked: tuple[LogOffset, int] | None = None
-        """An offset that is followed by no wanted event, up to a version."""
+        """An offset without wanted events after it, up to a version."""
 
     def start(self, where: Literal["earliest", "latest"] | Position | int) -> LogOffset:
         """Where reading begins; an integer is a time of publication, in microseconds since 1970 UTC.
@@ -96,10 +96,10 @@ class LogFollower:
         return LogOffset.of({info.id: Position(max(first, info.first)) for info in self.infos.values()}, self.end)
 
     def resumed(self, offset: LogOffset) -> LogOffset:
-        """An offset that was kept, for the channels that are read now.
+        """A stored offset, for the channels that are read now.
 
-        A channel resumes where it was left, however long ago; one that was never read, but was there, begins with its
-        first event. Raises PBIO_EVENTS_GONE if a channel that is named was dropped and created again.
+        A channel resumes where it was left, however long ago. A channel that existed but was never read starts with its
+        first event. Raises PBIO_EVENTS_GONE if a channel read by name was dropped and created again.
         """
         if offset.channels is None:
             return replace(offset, channels=frozenset(self.ids))
@@ -120,7 +120,7 @@ class LogFollower:
         return replace(LogOffset.of(starts, offset.position), left=left, formats=offset.formats)
 
     def _is_missed(self, channel: int) -> bool:
-        """Whether a channel that was dropped would still be read. Raises PBIO_EVENTS_GONE if it was named."""
+        """Whether a dropped channel would still be read. Raises PBIO_EVENTS_GONE if it is read by name."""
         entry = self._history.entry(channel)
         name = entry.change.name if entry is not None and isinstance(entry.change, Create) else ""
         if self._pattern is not None:
@@ -136,30 +136,30 @@ class LogFollower:
         return False
 
     def checked(self, position: Position) -> Position:
-        """A position that was given. Raises PBIO_BAD_OFFSET if it is after the end of the log."""
+        """A given position. Raises PBIO_BAD_OFFSET if it is after the end of the log."""
         if position > self.end and position > (end := self.now()):
             raise PbioError(
                 "PBIO_BAD_OFFSET",
                 f"{position} is after the end of the space, {end}",
                 file=self._folder.root,
-                hint="it may be a position of another space, or of one that was there before; a named subscriber's is "
+                hint="it may belong to another space, or to an earlier one at this path; a named subscriber's is "
                 "forgotten by `unsubscribe`",
             )
         return position
 
     def now(self) -> Position:
-        """The position after all commits that there are."""
+        """The position after all current commits."""
         return Position(self._history.catch_up().version + 1)
 
     def channels_in(self, end: Position) -> set[int]:
-        """The channels that have events in commits before a position, as far as these were lately read."""
+        """The channels with events in recently read commits before a position."""
         known = (pieces for version, pieces in self._pieces.items() if Position(version) < end)
         return {piece.group.channel for pieces in known for piece in pieces}
 
     def pieces(self, start: LogOffset, end: Position) -> Iterator[Piece]:
         """The events from one place to another, in the order of the log. Raises PBIO_EVENTS_GONE, PBIO_BAD_OFFSET."""
         self.checked(end)
-        # Channels have no events before they were created.
+        # Channels have no events from before their creation.
         version = max(start.position.version, min(self.infos, default=end.version))
         while Position(version) < end and (pieces := self.read(version, start)) is not None:
             for piece in pieces:
@@ -172,13 +172,13 @@ class LogFollower:
     def latest(
         self, start: LogOffset, end: Position | None, most_events: int | None, most_bytes: int | None
     ) -> LogOffset:
-        """How far a batch that begins at `start` can read; `start` itself if there is nothing for it to read.
+        """How far a batch from `start` can read; `start` itself if it has nothing to read.
 
         Args:
-            end: that it must not go beyond; None for all that there is.
+            end: the limit; None for no limit.
 
-        Raises PBIO_EVENTS_GONE; PBIO_UNKNOWN_CHANNEL when a channel that was named has been dropped, and all its events
-        were read.
+        Raises PBIO_EVENTS_GONE; PBIO_UNKNOWN_CHANNEL when a channel read by name has been dropped and all its events
+        have been read.
         """
         version = start.position.version
         self.forget(version)
@@ -219,25 +219,25 @@ class LogFollower:
         return self._at(start, Position(version) if end is None else min(Position(version), end), formats)
 
     def _at(self, start: LogOffset, position: Position, formats: set[str]) -> LogOffset:
-        """A later offset, with the channels that came and went on the way, and the formats that were met."""
+        """A later offset, with the channels that were created and dropped up to there, and the formats seen."""
         channels = (start.channels or frozenset()) | self.ids
         gone = {channel for channel, version in self._drops.items() if version < position.version}
         met = start.formats if start.formats is None and not formats else (start.formats or frozenset()) | formats
         return replace(start.at(position), channels=channels - gone, formats=met)
 
     def forget(self, version: int) -> None:
-        """Drop what is remembered of the commits before a version."""
+        """Drop cached commits before a version."""
         self._pieces = {known: pieces for known, pieces in self._pieces.items() if known >= version}
 
     def is_near(self, version: int) -> bool:
-        """Whether a commit can be read without looking at its own file: it was read already, or has been folded."""
+        """Whether a commit can be read without its own file, because it was already read or has been folded."""
         return version in self._pieces or self._history.block(version) is not None
 
     def read(self, version: int, start: LogOffset) -> Sequence[Piece] | None:
         """All kept events of the channels in a commit; None if the commit does not exist yet.
 
         Args:
-            start: events before it are not missed, if they are no longer kept.
+            start: it does not matter if events before it are no longer kept.
 
         Raises PBIO_BAD_LOG, and PBIO_EVENTS_GONE.
         """
@@ -257,7 +257,7 @@ class LogFollower:
             self._take(version, entry, start)
 
     def _read_ahead(self, version: int, start: LogOffset) -> None:
-        """Read some commits at once, up to the first that is damaged, which is an error when its turn comes."""
+        """Read some commits at once, up to the first damaged one, which becomes an error when it is needed."""
         ahead = range(version, min(version + READ_AHEAD, self._version + 1))
         with ThreadPoolExecutor(READERS) as pool:
             entries = list(pool.map(self._entry_or_none, ahead))
@@ -282,7 +282,7 @@ class LogFollower:
         self._pieces[version] = list(self._entry_to_pieces(version, entry, start))
 
     def _read_block(self, block: FoldBlock, version: int, start: LogOffset) -> None:
-        """Read commits from a version on that lie in a block."""
+        """Read commits from a version on in a block."""
         end = min(block.last + 1, version + READ_AHEAD)
         found: dict[int, list[Piece]] = {one: [] for one in range(version, end)}
         for one in block.walk(self.ids | self._gone.keys(), version, end):
@@ -290,7 +290,7 @@ class LogFollower:
                 before = set(self.ids)
                 self._read_commit(one, start)
                 del found[one]
-                if self.ids != before:  # what follows has to be read with the channels that there are now
+                if self.ids != before:  # later commits must be read with the new set of channels
                     found = {version: pieces for version, pieces in found.items() if version <= one}
                     break
             else:
@@ -299,7 +299,7 @@ class LogFollower:
         self._followed = max(self._followed, max(self._pieces))
 
     def _follow(self, version: int, entry: Commit) -> None:
-        """Take note of channels that come and go."""
+        """Note created and dropped channels."""
         change = entry.change
         if isinstance(change, Drop):
             self._drops[change.channel] = version
@@ -338,9 +338,9 @@ class LogFollower:
         yield Piece(group, version, published, path, shift, group.ordinal, end.ordinal)
 
     def resolved(self, piece: Piece) -> Piece | None:
-        """The same with the sequence numbers and times of its events loaded; None if they are lost and may be.
+        """The piece with the sequence numbers and times of its events loaded; None if lost and loss is allowed.
 
-        Raises PBIO_BAD_LOG, and as `DataFiles` does for what is lost.
+        Raises PBIO_BAD_LOG, and the errors of `DataFiles` for lost events.
         """
         try:
             group = piece.group.resolved()
@@ -361,9 +361,9 @@ class LogFollower:
         self._warn(info.id, f"events of the channel {info.name} before {info.gone} are no longer kept")
 
     def _miss(self, channel: int, reason: str) -> None:
-        """Raise PBIO_EVENTS_GONE for a channel that was dropped, or warn."""
+        """Raise PBIO_EVENTS_GONE for a dropped channel, or warn."""
         if self._fail_on_loss:
-            hint = "fail_on_loss=False, in Spark failOnDataLoss=false, continues without the events that were not read"
+            hint = "fail_on_loss=False, in Spark failOnDataLoss=false, continues without the unread events"
             raise PbioError("PBIO_EVENTS_GONE", reason, file=self._folder.root, hint=hint)
         self._warn(channel, reason)
 

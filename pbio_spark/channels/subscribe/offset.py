@@ -1,12 +1,12 @@
-"""How far channels have been read: the offset of a stream, as plain JSON that people can read.
+"""The offset of a stream over channels, as readable JSON.
 
     {"version": 1, "space": "5ac1e0...", "position": "12.0.7", "channels": [3, 5]}
 
-All channels of a space have one order, so one position is enough, however many channels are read. Only where a stream
-begins to read some channels later than others does it say so, until it is there: `"from": {"5": "14.0.0"}`. How far it
-has read channels that it no longer reads, it keeps: `"left": {"7": "9.0.2"}`. Channels are named by their IDs: one that
-was dropped and recreated under its name is another one. By the IDs of the formats that were met
-(`"formats": ["0200..."]`), the next run recognises a new one.
+All channels of a space share one order, so one position is enough, however many channels are read. If a stream starts
+to read some channels later than others, the offset says so until it gets there: `"from": {"5": "14.0.0"}`. It also
+keeps how far channels were read that are no longer read: `"left": {"7": "9.0.2"}`. Channels are named by their IDs,
+since a channel that is dropped and created again is a different one. The IDs of the formats seen (`"formats":
+["0200..."]`) let the next run recognise a new format.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class LogOffset:
 
     Attributes:
         position: of the next event to be read.
-        starts: by the ID of a channel, where reading it begins, if that is after `position`.
-        channels: the IDs of those that are read; None in old offsets, which do not have them.
-        left: by its ID, how far a channel was read that is no longer read.
-        formats: the IDs of those that events have had so far, in hexadecimal; None before there were events.
+        starts: by channel ID, where reading it begins, if after `position`.
+        channels: the IDs of the channels read; None in old offsets, which lack them.
+        left: by ID, how far channels were read that are no longer read.
+        formats: the IDs of the formats of events so far, in hexadecimal; None before the first event.
     """
 
     position: Position
@@ -41,17 +41,17 @@ class LogOffset:
 
     @classmethod
     def of(cls, starts: Mapping[int, Position], end: Position) -> LogOffset:
-        """The offset where channels are read from those positions on; `end` if there are none."""
+        """The offset for reading channels from given positions; `end` if there are none."""
         first = min(starts.values(), default=end)
         return cls(first, starts, frozenset(starts)).at(first)
 
     def at(self, position: Position) -> LogOffset:
-        """The same at a later position."""
+        """The offset at a later position."""
         starts = {channel: start for channel, start in self.starts.items() if start > position}
         return replace(self, position=position, starts=starts)
 
     def start(self, channel: int) -> Position:
-        """Where reading a channel continues."""
+        """The position at which reading a channel continues."""
         return max(self.position, self.starts.get(channel, self.position))
 
 
@@ -74,7 +74,7 @@ def offset_to_json(offset: LogOffset, space: str) -> dict[str, Any]:
 
 
 def json_to_offset(said: Mapping[str, Any], space: str) -> LogOffset:
-    """Raises PBIO_BAD_OFFSET for an offset that is invalid, or belongs to another space."""
+    """Raises PBIO_BAD_OFFSET for an offset that is invalid or belongs to another space."""
     try:
         if said["version"] != VERSION:
             raise ValueError(f"version {said['version']}")

@@ -1,4 +1,4 @@
-"""How a subscriber wants its events."""
+"""The options of a subscriber."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 
 Start: TypeAlias = "str | Position | datetime"
-"""`earliest`, `latest`, a position, as itself or such as `12.0.7`, or a time of publication."""
+"""`earliest`, `latest`, a position as such or as text like `12.0.7`, or a time of publication."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionOptions:
-    """How a subscriber wants its events: the keywords of `Channel.subscribe` after `handlers` and `name`.
+    """The options of a subscriber: the keywords of `Channel.subscribe` after `handlers` and `name`.
 
     Attributes:
-        skip_blocks: whether events are passed over unread that the filter refuses by what their files say of them.
-        is_new: whether the name was noted just now, so that there is nothing to resume.
+        skip_blocks: whether events that the filter refuses, by the footers of their files, are skipped unread.
+        is_new: whether the name is new, so that there is nothing to resume.
     """
 
     start: Start
@@ -51,7 +51,7 @@ class SubscriptionOptions:
 
 
 def checked_start(start: Start) -> Literal["earliest", "latest"] | Position | int:
-    """A start as a word, a position that can be written down, or microseconds since 1970. Raises PBIO_BAD_OPTION."""
+    """A start as a word, a position, or microseconds since 1970. Raises PBIO_BAD_OPTION."""
     if isinstance(start, str):
         with suppress(PbioError):  # reported below
             start = Position.parse(start)
@@ -69,18 +69,18 @@ def checked_start(start: Start) -> Literal["earliest", "latest"] | Position | in
 
 
 def check_handlers(by_type: Mapping[Any, Any]) -> None:
-    """Raise PBIO_BAD_OPTION unless functions stand under record types or formats, or under None."""
+    """Raise PBIO_BAD_OPTION unless handlers are functions keyed by record types, formats, or None."""
     hint = "give a function of an event, or functions by type: {record: handler, None: handler of the rest}"
     for type_, handler in by_type.items():
         if not isinstance(type_, Record | Format | None):
-            reason = f"a handler cannot stand under {repr(type_)[:80]}, which is not a record type"
+            reason = f"the key of a handler, {repr(type_)[:80]}, is not a record type"
             raise PbioError("PBIO_BAD_OPTION", reason, hint=hint)
         if not callable(handler):
             raise PbioError("PBIO_BAD_OPTION", f"a handler cannot be {repr(handler)[:80]}", hint=hint)
 
 
 class Subscribing(TypedDict, total=False):
-    """The same, as keyword arguments."""
+    """The options, as keyword arguments."""
 
     start: Start
     name: str | None
@@ -98,4 +98,4 @@ def check_timeout(timeout: float | None) -> None:
     is_number = isinstance(timeout, Real) and not isinstance(timeout, bool) and not math.isnan(timeout)
     if timeout is not None and not is_number:
         reason = f"timeout cannot be {str(timeout)[:80]!r}"
-        raise PbioError("PBIO_BAD_OPTION", reason, hint="a number of seconds, or None to wait for ever")
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="a number of seconds, or None to wait forever")

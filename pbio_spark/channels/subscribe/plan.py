@@ -13,10 +13,10 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
 
 PLACE = pa.field("\0place", pa.struct([("ordinal", pa.int64())]))
-"""The last column of batches that say which event each row was."""
+"""The last column of batches that identify the event of each row."""
 
 PLACES = pa.field(PLACE.name, pa.struct([*PLACE.type, ("run", pa.int64())]))
-"""The same for events of a stretch: also which of its groups each one is of, by number."""
+"""`PLACE` for events of a stretch, with the number of each event's group."""
 
 
 def format_to_plan(
@@ -28,10 +28,10 @@ def format_to_plan(
     others: Sequence[Format] = (),
     mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = "FAILFAST",
 ) -> ReadPlan:
-    """What reads events of a format as the columns of a schema, the last of which may be PLACE.
+    """The plan that reads events of a format as the columns of a schema, the last of which may be PLACE.
 
     Args:
-        others: formats that may help to find a route to what is requested.
+        others: formats that may help to find a route to the requested type.
 
     Raises what `compile_converter` raises.
     """
@@ -41,6 +41,6 @@ def format_to_plan(
 
 
 def split_place(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Int64s]:
-    """The columns of a batch but PLACE, and the ordinals that this one has."""
+    """The columns of a batch without PLACE, and the ordinals in PLACE."""
     ordinals = batch.column(batch.num_columns - 1).field(0).to_numpy(zero_copy_only=False)
     return batch.select(batch.schema.names[:-1]), ordinals

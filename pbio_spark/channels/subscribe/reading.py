@@ -1,7 +1,7 @@
-"""Data files of a space -> batches of the wanted events, with the metadata that the log has of each.
+"""Data files of a space -> batches of the wanted events, with their metadata from the log.
 
-A `Stretch` is what is read in one go: groups that lie near each other in one file, however many, as columns. Small
-commits that were compacted into one file are read as one.
+A `Stretch` is read together: groups that are near each other in one file, however many, as columns. Small commits that
+were compacted into one file are thus read as one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EVENT_TYPE = pa.struct(
         ("derivation_version", pa.int64()),
     ]
 )
-"""The type of the metadata column of events: that of records in files, and what the log has of an event."""
+"""The type of the metadata column of events: that of records in files, plus metadata from the log."""
 
 _RUN = np.dtype(
     [(name, np.int64) for name in ("start", "end", "ordinal", "count", "first", "stop")]
@@ -51,7 +51,7 @@ _RUN = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A part of a group, as `Group` has them."""
+    """A part of a group, with the attributes of `Group`."""
 
     start: int
     end: int
@@ -64,11 +64,11 @@ class Piece:
     """Some events of a group.
 
     Attributes:
-        group: that they are of.
+        group: the group of the events.
         version: of its commit.
-        published: when that was, in microseconds since 1970 UTC.
+        published: when it was published, in microseconds since 1970 UTC.
         path: of the data file, below the root of the space.
-        shift: of the group in the file, in bytes, since it was merged with others.
+        shift: of the group in the file, in bytes, after compaction.
         first, stop: the ordinals of the first of the events, and of the one after the last.
         extent: the part of the group in which they are; None for all of it.
     """
@@ -84,7 +84,7 @@ class Piece:
 
     @property
     def place(self) -> Extent:
-        """What is walked over to read them."""
+        """The extent to walk in order to read them."""
         group = self.group
         return self.extent or Extent(group.start, group.end, group.ordinal, group.count)
 
@@ -102,12 +102,12 @@ class Piece:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes the events have."""
+        """The approximate bytes of the events."""
         place = self.place
         return (place.end - place.start) * self.events // place.count
 
     def between(self, start: Position, end: Position | None = None) -> Piece | None:
-        """The part of it between two positions; None if that is empty."""
+        """The part between two positions; None if it is empty."""
         first, stop = self.first, self.stop
         place = self.version, self.group.file
         if place <= (start.version, start.file):
@@ -121,14 +121,14 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Events in one data file that are read as one part, in the order of the file.
+    """Events in one data file that are read together, in the order of the file.
 
     Attributes:
         path: of the file, below the root of the space.
-        runs: a row for each group, which has what a `Piece` has; the producer by its number.
+        runs: a row for each group, with the attributes of a `Piece`; producers by number.
         channels: the names of the channels, by ID.
-        producers: their names.
-        own: by the number of the run, the groups whose events have times and sequence numbers of their own.
+        producers: the names of producers.
+        own: by the number of the run, groups with times and sequence numbers for each event.
     """
 
     path: str
@@ -179,7 +179,7 @@ def read_stretch(
     with _failing(name):
         size = source.seek(0, os.SEEK_END)
     if part.start >= size:
-        reason = f"the file has {size} bytes, and the log has events from byte {part.start} on"
+        reason = f"the file has {size} bytes, but the log has events from byte {part.start} on"
         raise PbioError("PBIO_BAD_LOG", reason, file=name)
     chunker = Chunker(source, name, plan.formats, plan.store, plan.limits, plan.walk)
     maker = EventMaker(plan, part, chunker.formats, stretch, shift)
@@ -201,7 +201,7 @@ def read_stretch(
 
 
 class _AstrayError(Exception):
-    """Damage has misled reading a stretch as a whole. The log knows where each group begins: read them one by one."""
+    """Damage prevents reading a stretch as a whole. The log knows where each group begins: read them one by one."""
 
 
 def _chunks(chunker: Chunker, part: FilePart, groups: int) -> Iterator[Chunk]:
@@ -216,7 +216,7 @@ def _chunks(chunker: Chunker, part: FilePart, groups: int) -> Iterator[Chunk]:
 
 @contextmanager
 def _failing(name: str) -> Iterator[None]:
-    """Turn errors of the file system for an open file into PbioErrors."""
+    """Turn file system errors for an open file into PbioErrors."""
     try:
         with trouble_at(name):
             yield
@@ -225,7 +225,7 @@ def _failing(name: str) -> Iterator[None]:
 
 
 class EventMaker(BatchMaker):
-    """Turns chunks of a data file into batches of the events that are wanted."""
+    """Turns chunks of a data file into batches of the wanted events."""
 
     def __init__(self, plan: ReadPlan, part: FilePart, formats: list[Format], stretch: Stretch, shift: int) -> None:
         super().__init__(plan, part, formats)
@@ -233,15 +233,15 @@ class EventMaker(BatchMaker):
         self._starts = stretch.runs["start"] + shift
         self._ends = stretch.runs["end"] + shift
         self._counted = np.zeros(len(stretch.runs), np.int64)
-        """How many records of each run have been met."""
+        """How many records of each run have been read."""
         self._passed = 0
         """How many runs have been passed."""
         self._is_damaged = False
         self._run = self._ordinals = np.empty(0, np.int64)
-        """Of each entry of the chunk that was chosen last: the number of its run, and its ordinal."""
+        """For each entry of the last chosen chunk: the number of its run, and its ordinal."""
 
     def choose(self, chunk: Chunk) -> Chunk | None:
-        """The entries of a chunk that are wanted; None if there are none."""
+        """The wanted entries of a chunk; None if there are none."""
         runs = self._stretch.runs
         offsets = chunk.offset + chunk.positions
         if chunk.error is not None:
@@ -264,7 +264,7 @@ class EventMaker(BatchMaker):
         return replace(chunk, **{name: getattr(chunk, name)[kept] for name in columns}) if len(kept) else None
 
     def _count(self, chunk: Chunk, run: Int64s, inside: Int64s) -> None:
-        """Count the entries of a chunk that are in runs, if they are as the log says; else nothing."""
+        """Count the entries of a chunk that are in runs, if they agree with the log."""
         ends = chunk.offset + chunk.ends[inside] - chunk.data.__array_interface__["data"][0]
         passed = int(np.searchsorted(self._ends, chunk.offset + chunk.positions[-1], side="right"))
         here = slice(self._passed, max(passed, int(run[-1]) + 1 if len(run) else 0))
@@ -278,12 +278,12 @@ class EventMaker(BatchMaker):
 
     @property
     def is_done(self) -> bool:
-        """Whether all that is wanted has been met."""
+        """Whether all wanted events have been read."""
         last = self._stretch.runs[-1]
         return bool(self._counted[-1] >= last["stop"] - last["ordinal"])
 
     def check(self) -> None:
-        """Raise PBIO_BAD_LOG if the file does not have the events that the log has."""
+        """Raise PBIO_BAD_LOG if the file and the log disagree on events."""
         runs = self._stretch.runs
         needed = runs["stop"] - runs["ordinal"]
         wrong = (self._counted < needed) | (self._counted > runs["count"])
@@ -299,7 +299,7 @@ class EventMaker(BatchMaker):
         )
 
     def rest(self) -> Iterator[Stretch]:
-        """What has not been read yet, group by group."""
+        """The unread rest, group by group."""
         for number in range(self._passed, len(self._counted)):
             runs = self._stretch.runs[number : number + 1].copy()
             runs["first"] = np.maximum(runs["first"], runs["ordinal"] + self._counted[number])
@@ -308,7 +308,7 @@ class EventMaker(BatchMaker):
                 yield replace(self._stretch, runs=runs, own=own)
 
     def name_entry(self, chunk: Chunk, entry: int) -> str:
-        """The position of an event, which tells its commit, file and ordinal."""
+        """The position of an event: its commit, file and ordinal."""
         version, file = self._stretch.runs[["version", "file"]][self._run[entry]].tolist()
         return f"event {version}.{file}.{self._ordinals[entry]}"
 

@@ -55,25 +55,25 @@ log = logging.getLogger("pbio_spark.channels")
 
 Handler: TypeAlias = "Callable[[Event], object]"
 Handlers: TypeAlias = "Handler | Mapping[Any, Handler]"
-"""A handler, or one for each `Record` or `Format`, and for the rest under None."""
+"""A handler, or one for each `Record` or `Format`, and under None one for the rest."""
 
 NEAREST = Policy(same_name=False)
-"""How events find a subscriber's types: as in the paper, except for the name, which on a channel is the channel's."""
+"""How events match a subscriber's types: as in the paper, but ignoring names, since a channel has one."""
 
 _PAUSE = 0.001
 _LONGEST_PAUSE = {True: 0.005, False: 0.5}
-"""The longest wait of an idle subscriber between two looks for the next commit: on a local disk, and elsewhere."""
+"""The longest wait of an idle subscriber between checks for the next commit: on a local disk, and elsewhere."""
 
 
 class Subscription:
     """A subscriber of one channel. Made by `Channel.subscribe`.
 
-    Each event comes in the order of the log, which for each producer is the order of its submissions. An event whose
-    processing was not acknowledged comes again after a restart of a named subscriber, with the same position.
+    Events come in the order of the log, which for each producer is the order of its submissions. After a restart of a
+    named subscriber, unacknowledged events come again, with the same positions.
 
     Attributes:
-        channel: what was known of the channel when this was made.
-        name: under which its position is kept; None if it is not.
+        channel: what was known about the channel at creation.
+        name: the name under which its position is kept; None if it is not kept.
         position: of the next event to be delivered.
     """
 
@@ -111,20 +111,20 @@ class Subscription:
         self._footers = Footers(folder) if options.filter is not None and options.skip_blocks else None
         self._files = DataFiles(folder, history, fail_on_loss=self._fail_on_loss)
         position = self._find(options.start) if self._known is None else self._follower.checked(self._known.position)
-        self.position = max(position, Position(info.id))  # before the channel was created, there is nothing to wait for
-        self._given = self._passed = self.position  # after the last event handed out, and the last one looked at
+        self.position = max(position, Position(info.id))  # nothing to wait for before the channel was created
+        self._given = self._passed = self.position  # after the last event delivered, and the last one examined
         self.acknowledge()
 
     def deliveries(self, timeout: float | None = 0) -> Iterator[Delivery]:
-        """The events from `position` on, in batches; `position` is after each when it is handed out.
+        """The events from `position` on, in batches; `position` is after each batch when it is delivered.
 
         Args:
-            timeout: seconds to wait for another commit before the end; None waits forever.
+            timeout: seconds to wait at the end for another commit; None waits forever.
 
         Raises:
             PbioError: PBIO_UNKNOWN_CHANNEL when the channel has been dropped and all its events were delivered;
-                PBIO_REJECTED for events that reach no type of the subscriber; PBIO_BAD_OPTION after the
-                subscription has ended (if another thread ends it later, the events end); what is wrong with the space.
+                    PBIO_REJECTED for events that reach none of the subscriber's types; PBIO_BAD_OPTION after the
+                    subscription has ended (if another thread ends it later, iteration stops); errors of the space.
         """
         if self._is_closed:
             raise PbioError("PBIO_BAD_OPTION", "the subscription has ended", hint="subscribe again")
@@ -142,29 +142,29 @@ class Subscription:
                     continue
                 self._check_dropped()
                 if is_over:
-                    self._history.entry(self.position.version - 1)  # it is there still, and the same
+                    self._history.entry(self.position.version - 1)  # check that it still exists, unchanged
                     return
                 time.sleep(pause)
                 waited += pause
                 pause = min(2 * pause, _LONGEST_PAUSE[self._folder.is_local])
 
     def events(self, timeout: float | None = 0) -> Iterator[Event]:
-        """The same, one by one."""
+        """The events from `position` on, one by one."""
         for delivery in self.deliveries(timeout):
-            self.position = delivery.start  # the first may be one that Python cannot hold: PBIO_BAD_VALUE
+            self.position = delivery.start  # Python may not be able to represent the first one: PBIO_BAD_VALUE
             for event in delivery.events():
                 self.position = event.position.next
                 yield event
             self.position = delivery.end
 
     def run(self, timeout: float | None = 0) -> int:
-        """Hand the events to the handlers, acknowledging each batch; how many there were.
+        """Hand the events to the handlers and acknowledge each batch; returns how many there were.
 
         An event whose handler raises is not acknowledged; those before it are. Raises what `events` raises.
         """
         count = 0
         for delivery in self.deliveries(timeout):
-            self.position = delivery.start  # whatever happens before a handler has seen one
+            self.position = delivery.start  # in case of an error before a handler has seen one
             handler = self._handlers.get(delivery.type)
             if handler is None:
                 raise PbioError(
@@ -181,14 +181,14 @@ class Subscription:
                 self.position = delivery.end
             finally:
                 self.acknowledge()
-        self.acknowledge()  # that what came since was for other channels
+        self.acknowledge()  # records that the newer events were for other channels
         return count
 
     def _hand(self, handler: Handler, event: Event) -> None:
         handler(event)
 
     def close(self) -> None:
-        """Subscribe no longer; a named subscriber resumes where it was."""
+        """End the subscription; a named subscriber resumes where it left off."""
 
     def __enter__(self) -> Self:
         return self
@@ -197,16 +197,16 @@ class Subscription:
         self.close()
 
     def acknowledge(self, position: Position | None = None) -> None:
-        """Keep `position` under the subscriber's name, durably: it resumes there. Without a name, do nothing.
+        """Store `position` durably under the subscriber's name: it resumes there. Without a name, do nothing.
 
         Args:
-            position: an earlier one, if events that were delivered are not dealt with yet.
+            position: an earlier position, if some delivered events have not been processed yet.
         """
         if self.name is not None:
             self._acknowledge(self.name, self.position if position is None else position)
 
     def seek(self, start: Start) -> None:
-        """Go on from somewhere else. What was acknowledged stays acknowledged.
+        """Continue from another position. Acknowledged events stay acknowledged.
 
         Raises PBIO_BAD_OPTION, PBIO_EVENTS_GONE.
         """
@@ -216,31 +216,31 @@ class Subscription:
         self._known = subscribers.acknowledge(self._folder, self.channel.id, name, position, self._expire_after)
 
     def _stay(self) -> None:
-        """Record now and then that the subscriber is there, whatever it does with its events."""
+        """Record from time to time that the subscriber is present, whatever it does with its events."""
         if self._known is not None and subscribers.is_due(self._known, time.time_ns() // 1000):
             self._acknowledge(self._known.name, self._known.position)
 
     def _pass_over(self) -> None:
-        """Acknowledge unwanted events after those handed out: the subscriber will not do so itself, and a publisher
-        that waits for it would wait in vain."""
+        """Acknowledge unwanted events after the delivered ones: the subscriber will not do so itself, and a publisher
+        would wait in vain."""
         if self._known is not None and self._given <= self._known.position < self._passed:
             self.acknowledge()
 
     def _look_up(self) -> tuple[bool, ChannelInfo]:
-        """Whether the channel has been dropped, and what is known of it now."""
+        """Whether the channel has been dropped, and what is known about it now."""
         with self._history.lock:
             channels = self._history.catch_up().channels
             return self.channel.id not in channels, channels.get(self.channel.id, self.channel)
 
     def _check_dropped(self) -> None:
-        """Raise PBIO_UNKNOWN_CHANNEL if the channel has been dropped, so that nothing more can come."""
-        if self._is_dropped and not self._is_closed:  # closing drops one that was derived for this subscriber
+        """Raise PBIO_UNKNOWN_CHANNEL if the channel has been dropped, so no more events can come."""
+        if self._is_dropped and not self._is_closed:  # closing drops a channel that was derived for this subscriber
             with self._history.lock:
                 is_anew = self.channel.name in self._history.catch_up().names
             raise dropped_to_error(self.channel.name, anew=is_anew).at(file=self._folder.root)
 
     def _check_former(self, name: str) -> None:
-        """Raise PBIO_EVENTS_GONE if the subscriber had events left of a channel that had this one's name before."""
+        """Raise PBIO_EVENTS_GONE if the subscriber has unread events of an earlier channel of the same name."""
         for former in subscribers.of_name(self._folder, name):
             with self._history.lock:
                 is_there = former.channel in self._history.state.channels
@@ -277,7 +277,7 @@ class Subscription:
                 self._handlers[own.name] = self._handlers[None]
         if self._filter is not None and len(self._types) > 1:
             hint = "subscribe once for each type, each with its filter"
-            raise PbioError("PBIO_BAD_OPTION", "a filter needs one type, and the handlers have several", hint=hint)
+            raise PbioError("PBIO_BAD_OPTION", "a filter needs one type, but the handlers have several", hint=hint)
         if self._filter is not None:
             check_filter(self._filter, *self._types.values())
 
@@ -292,7 +292,7 @@ class Subscription:
         return self._follower.read(version, LogOffset(self.position))
 
     def _deliver(self) -> Iterator[Delivery]:
-        """The events of a commit, and of those after it that are at hand; then `position` is after them."""
+        """The events of a commit and of the available commits after it; then `position` is after them."""
         version = self.position.version
         self._follower.forget(version)
         waiting: list[Piece] = []
@@ -303,7 +303,7 @@ class Subscription:
             except PbioError:
                 if not waiting:
                     raise
-                break  # reported after the events before it
+                break  # reported after the preceding events
             for whole in pieces or ():
                 piece = whole.between(self.position)
                 if piece is None:
@@ -371,7 +371,7 @@ class Subscription:
             yield delivery
 
     def _plan_of(self, format_id: str) -> tuple[ReadPlan, str | None] | None:
-        """How events of a format are read and as what; None if they are dropped. Raises PBIO_REJECTED."""
+        """The plan and the type for events of a format; None if they are dropped. Raises PBIO_REJECTED."""
         if format_id not in self._plans:
             self._plans[format_id] = self._find_plan(stored_format(format_id, self._formats))
         return self._plans[format_id]

@@ -1,4 +1,4 @@
-"""A subscriber's types that no event can reach, and fields of them that none can fill: all that stays empty."""
+"""Finds a subscriber's types that no event can reach, and fields that no event can fill."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from pbio_spark.formats.store import FormatStore
 
 
 def refuse_unfilled(name: str, type_: Record, own: Format, formats: FormatStore, policy: Policy) -> PbioError | None:
-    """Raise PBIO_UNFILLED if a type has fields that events of no format can fill; the error if none reaches it.
+    """Raise PBIO_UNFILLED if a type has fields that events of no format can fill; returns the error if none reaches it.
 
     Args:
-        own: describes the channel's type.
+        own: the format of the channel's type.
         formats: of the space; an event may have more fields than its channel's type.
     """
     lacking: list[str] | None = None
@@ -39,7 +39,7 @@ def refuse_unfilled(name: str, type_: Record, own: Format, formats: FormatStore,
         except PbioError:
             if form is own:
                 raise
-            continue  # it may be another channel's
+            continue  # it may belong to another channel
         if isinstance(unfilled, Rejection):
             rejection = rejection or unfilled
         else:
@@ -64,7 +64,7 @@ def _known(own: Format, formats: FormatStore) -> Iterator[Format]:
 def _unfilled(
     form: Format, name: str, type_: Record, formats: FormatStore, policy: Policy
 ) -> frozenset[str] | Rejection:
-    """What events of a format leave null; or why they do not reach the type."""
+    """The fields that events of a format leave null; or why they do not reach the type."""
     request = Request(((name, type_),), policy=policy)
     converter = format_to_plan(form, record_to_arrow(type_), formats, request).converters[form.id]
     return converter if isinstance(converter, Rejection) else converter_to_unfilled(converter)
@@ -82,5 +82,5 @@ def _raise(name: str, paths: list[str], own: Format) -> NoReturn:
         "such a field, and no transform makes one",
         format=name,
         field=f"$.{paths[0]}",
-        hint=f"{hint}; on_unfilled='warn' or 'ignore' lets it be" if hint else "on_unfilled='warn' lets it be",
+        hint=f"{hint}; on_unfilled='warn' or 'ignore' accepts it" if hint else "on_unfilled='warn' accepts it",
     )

@@ -1,7 +1,7 @@
 """Keeping a space small and sound.
 
-retention  what need not be kept, and small files made into larger ones
+retention  removes what need not be kept, merges small files
 folding    old commits -> folds
-expiry     which named subscribers are still there
-check      all that is wrong with a space
+expiry     which named subscribers are still present
+check      everything that is wrong with a space
 """

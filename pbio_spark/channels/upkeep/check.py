@@ -1,4 +1,4 @@
-"""All that is wrong with a space: its log from the first commit on, and every event that a commit names."""
+"""Everything that is wrong with a space: its log from the first commit on, and every event in it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from pbio_spark.wire import MAGIC, Item, ItemKind, Scanner, decode
 def problems(space: ChannelSpace) -> Iterator[PbioError]:
     """Problems of the log, then of the events of sound commits, then of the rest.
 
-    Nothing can be known about what follows an invalid commit, so nothing is reported.
+    Nothing is reported after an invalid commit, since nothing can be known there.
     """
     for problem in _problems(space):
-        problem.hint = None if problem.hint == VERIFY else problem.hint  # this is what it advises to do
+        problem.hint = None if problem.hint == VERIFY else problem.hint  # which this already is
         yield problem
 
 
@@ -40,7 +40,7 @@ def _problems(space: ChannelSpace) -> Iterator[PbioError]:
     named: set[str] = set()
     is_whole = False
     with suppress(PbioError):
-        space.history.check_end(1)  # without a checkpoint only this finds out that the log begins with a fold
+        space.history.check_end(1)  # without a checkpoint, only this discovers that the log begins with a fold
     try:
         while (entry := space.history.entry(state.version + 1)) is not None:
             state.apply(space.history.filled(entry))
@@ -53,7 +53,7 @@ def _problems(space: ChannelSpace) -> Iterator[PbioError]:
                 places |= {path: (entry.change.file.path, shift) for path, shift in entry.change.parts}
             kept = checkpoints.pop(state.version, None)
             if kept is not None and not is_checkpoint(kept, state):
-                reason = f"the checkpoint of version {state.version} differs from what the commits add up to"
+                reason = f"the checkpoint of version {state.version} differs from the state after its commits"
                 yield PbioError("PBIO_BAD_LOG", reason)
     except PbioError as error:
         yield error.at(file=commit_path(state.version + 1))
@@ -78,7 +78,7 @@ def _problems(space: ChannelSpace) -> Iterator[PbioError]:
 
 
 def leftovers(space: ChannelSpace) -> list[str]:
-    """The data files that no commit names, left by writers that are still at work or that died."""
+    """The data files that no commit names, left by active or dead writers."""
     found = {f"{DATA}/{name}" for name in space.folder.names(DATA)}.difference(space.folder.strangers())
     for version in range(1, space.history.catch_up().version + 1):
         entry = space.history.entry(version)
@@ -114,7 +114,7 @@ def _entry_problems(
 
 
 def _check_file(space: ChannelSpace, path: str, shift: int | None, length: int, groups: list[Group]) -> None:
-    """Raise the first problem of a data file, or of what a commit says about it.
+    """Raise the first problem of a data file, or of its description in a commit.
 
     Args:
         shift: of its items, if it is a part of another file.
@@ -135,8 +135,7 @@ def _check_file(space: ChannelSpace, path: str, shift: int | None, length: int, 
 
 
 def _footer_problems(space: ChannelSpace, path: str) -> Iterator[PbioError]:
-    """What a data file says at its end of values that its events do not have. Nothing of a file with bad events, which
-    are problems of their own."""
+    """Errors in the footer of a data file. Files with bad events, which are problems of their own, are skipped."""
     size = space.folder.size(path)
     if size is None:
         return
@@ -145,7 +144,7 @@ def _footer_problems(space: ChannelSpace, path: str) -> Iterator[PbioError]:
         footer = read_footer(lambda start, length: space.folder.read_part(path, start, length), size)
     except DamagedFooterError as error:
         hint = "no event is lost, but filters skip nothing of the file; restore it from a copy of the space"
-        reason = f"what the file says of values at its end {error}"
+        reason = f"the footer of the file {error}"
         yield PbioError("PBIO_BAD_INDEX", reason, file=where, offset=size, hint=hint)
         return
     if footer is None:
@@ -156,14 +155,14 @@ def _footer_problems(space: ChannelSpace, path: str) -> Iterator[PbioError]:
         return
     hint = "filters may miss events: read with skipBlocks=false, and restore the file from a copy of the space"
     if footer.ordinals.tolist() != found.ordinals.tolist() or not set(footer.formats) <= set(found.formats):
-        reason = "the file says that it has other events than it has"
+        reason = "the footer and the file disagree on its events"
         yield PbioError("PBIO_BAD_INDEX", reason, file=where, hint=hint)
         return
     for format_id, said in zip(footer.formats, footer.ranges, strict=True):
         true = found.of(format_id)
         for what, block in () if true is None else said.unlike(true):
             start = int(footer.offsets[block])
-            reason = f"the file is wrong about {what} of the events of format {format_id} from offset {start} on"
+            reason = f"the footer is wrong about {what} of the events of format {format_id} from offset {start} on"
             yield PbioError("PBIO_BAD_INDEX", reason, file=where, offset=start, hint=hint)
 
 

@@ -1,17 +1,19 @@
-"""Which named subscribers are still there, as seen by a program that keeps events for them.
+"""Which named subscribers are still present, as seen by a program that keeps events for them.
 
-Every machine has its own clock, and a clock may be set at any time. If one look at one clock could expire a subscriber,
-a clock that jumps ahead would expire all of them at once. Times of publication do not help: a writer whose clock is
-ahead takes the log with it for good. So it takes two looks, with real time between them:
+Every machine has its own clock, and a clock may be set at any time. If a single check by one clock could expire a
+subscriber, a clock that jumps ahead would expire all of them at once. Times of publication do not help: a writer with a
+fast clock takes the log with it for good. So expiry takes two checks, with real time between them:
 
-1. A program that looks compares the time at which a subscriber was last seen with its own clock. If they differ, either
-   way, by half the time after which the subscriber expires, it notes that the subscriber is missing, and since when.
-2. If such a note has stood for the other half, and the subscriber has not been seen since, it has expired.
+1. A program compares the time at which a subscriber was last seen with its own clock. If they differ, in either
+   direction, by half the time after which the subscriber expires, it notes that the subscriber is missing, and since
+   when.
+2. If such a note has existed for the other half, and the subscriber has not been seen since, the subscriber has
+expired.
 
-A subscriber that is there records that several times in that half (`subscribers.acknowledge`). A note refers to the
-last record, and becomes void with the next one, whatever the clocks show. Nor does a clock that was once ahead keep a
-subscriber that has gone: its last record differs as well, and a note from the future is replaced. Where clocks agree,
-no subscriber expires early.
+A subscriber that is present records that several times in that half (`subscribers.acknowledge`). A note refers to the
+last record, and the next record makes it void, whatever the clocks show. A clock that was once ahead does not keep a
+subscriber that has gone: its last record differs as well, and a note from the future is replaced. If clocks agree, no
+subscriber expires early.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ log = logging.getLogger("pbio_spark.channels")
 
 
 def expired(folder: Folder, subscribers: Iterable[Subscriber], now: int, *, note: bool = True) -> list[Subscriber]:
-    """Those of some subscribers that have expired.
+    """The subscribers that have expired.
 
     Args:
         now: by the caller's clock, in microseconds since 1970 UTC.
-        note: whether to note which are missing; false writes nothing.
+        note: whether to write notes about missing subscribers.
     """
     gone = []
     for subscriber in subscribers:
@@ -51,7 +53,7 @@ def expired(folder: Folder, subscribers: Iterable[Subscriber], now: int, *, note
 
 
 def _missed_since(folder: Folder, subscriber: Subscriber) -> int | None:
-    """Since when a subscriber has been missing; None if that was not noted since it was last seen."""
+    """When a subscriber was first missed; None if that was not noted since it was last seen."""
     data = folder.read(missing_path(subscriber.channel, subscriber.name), 1000)
     if data is None:
         return None
@@ -70,5 +72,5 @@ def _note(folder: Folder, subscriber: Subscriber, now: int) -> None:
             json.dumps({"seen": subscriber.seen, "since": now}).encode(),
         )
     except PbioError as error:
-        # It expires later than it might, but the caller can go on.
+        # The subscriber expires later than possible, but the caller can continue.
         log.warning("cannot note that the subscriber %r is missing: %s", subscriber.name, error)

@@ -14,13 +14,13 @@ from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.layout import LOG, commit_path, fold_path, name_of
 
 KEPT = 100
-"""How many of the last commits are never folded: those after the newest checkpoint, and above all the last one."""
+"""How many of the last commits are never folded: those after the newest checkpoint, and in particular the last one."""
 
 
 def make_folds(history: History, folder: Folder) -> int:
-    """Write all possible folds that do not exist yet; how many. Nothing is removed.
+    """Write all missing folds; returns how many. Removes nothing.
 
-    Raises PBIO_BAD_LOG if a commit is missing, or does not fit those beside it.
+    Raises PBIO_BAD_LOG if a commit is missing or contradicts its neighbours.
     """
     last = history.catch_up().version - KEPT
     there = set(folder.names(LOG))
@@ -48,7 +48,7 @@ def make_folds(history: History, folder: Folder) -> int:
 
 
 def _blocks(last: int) -> Iterator[tuple[int, int]]:
-    """The first version and the size of all folds up to a version, in order; the larger one before those in it."""
+    """The first version and the size of all folds up to a version, in order; a larger one before those inside it."""
     smallest, *others = folds.SIZES
     for first in firsts(last, smallest):
         for size in reversed(others):
@@ -62,10 +62,10 @@ def _around(version: int, size: int) -> tuple[int, int]:
 
 
 def folded_files(history: History, folder: Folder, linger: int) -> list[str]:
-    """The files of commits that folds have, if these are older than `linger` microseconds, and folds that larger
-    ones have: in the order in which they may be removed.
+    """The files of folded commits older than `linger` microseconds, and of folds inside larger folds, in the order in
+    which they may be removed.
 
-    Raises PBIO_BAD_LOG if a fold is not what it should be.
+    Raises PBIO_BAD_LOG if a fold is damaged.
     """
     names = folder.names(LOG)
     there = set(names)

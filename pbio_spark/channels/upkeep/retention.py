@@ -1,7 +1,7 @@
-"""What a space need not keep: events beyond their channel's retention, and many small files where one would do.
+"""Removes events beyond their channel's retention, and merges small files.
 
-Removing either changes no position and no commit, and may run beside writers and readers. A reader that does not find a
-file looks up where its events are now, or that they are no longer kept.
+Neither changes a position or a commit, and both may run beside writers and readers. A reader that does not find a file
+looks up where its events are now, or that they are no longer kept.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from pbio_spark.wire import MAGIC
 log = logging.getLogger("pbio_spark.channels")
 
 _CHECKPOINTS = 2
-"""How many checkpoints stay: the newest might turn out to be damaged."""
+"""How many checkpoints are kept, since the newest might be damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a vacuum did.
+    """The result of a vacuum.
 
     Attributes:
-        channels: the names of those whose oldest events are no longer kept.
+        channels: the names of channels whose oldest events are no longer kept.
         files: how many files it removed.
-        bytes: how many bytes they had.
+        bytes: the bytes of these files.
         subscribers: those that had expired, and are now forgotten.
     """
 
@@ -57,27 +57,27 @@ class Removed:
 
 
 def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta) -> Removed:
-    """Forget subscribers that have expired, let go of events as channels' `keep` says, fold old commits, then remove
-    files that hold no events that are kept, and what was folded.
+    """Forget expired subscribers, expire events by the `keep` of channels, fold old commits, then remove files without
+    kept events and files that were folded.
 
     Args:
-        grace: files that no commit names stay as long, because a writer may be about to commit them: no commit may take
-            longer.
-        linger: files whose events are elsewhere, or not kept, stay as long, because a reader may be reading them (on a
-            local disk it does not matter to that), and so do those of commits that were folded.
+        grace: how long to keep files that no commit names, because a writer may be about to commit them: no commit may
+            take longer.
+        linger: how long to keep files whose events are elsewhere, or no longer kept, and the files of folded commits,
+            because a reader may be reading them (on a local disk open files remain readable).
 
-    Raises PBIO_BAD_OPTION for a span that is negative, or is none.
+    Raises PBIO_BAD_OPTION for an invalid or negative span.
     """
     for_writers, for_readers = span_to_microseconds(grace, "grace"), span_to_microseconds(linger, "linger")
     state = history.catch_up()
     everyone = subscribers.read_all(folder)
     gone = expired(folder, everyone, time.time_ns() // 1000)
     trims = []
-    # A clock that is ahead would let go of young events.
+    # A fast clock would expire young events.
     now = history.certain_now() if any(isinstance(one.keep, int) for one in state.channels.values()) else 0
     for info in list(state.channels.values()):
         those = [one for one in everyone if one.channel == info.id and not one.is_anonymous]
-        # If all have expired, their positions still count: otherwise events would go that no subscriber has seen.
+        # If all have expired, their positions still count: otherwise unseen events would be removed.
         present = [one for one in those if one not in gone] or those
         before = _before(history, info, [one.position for one in present], now)
         end = _last_end(history, info, before)
@@ -89,7 +89,7 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     removed = [size for path in old if (size := folder.size(path)) is not None]
     for path in old:
         folder.remove(path)
-    # One that came back meanwhile stays.
+    # A subscriber that returned meanwhile is kept.
     forgotten = [one for one in gone if subscribers.read(folder, one.channel, one.name) == one]
     for one in forgotten:
         log.warning("the subscriber %r, last seen %s, has expired", one.name, to_datetime(one.seen).isoformat())
@@ -101,7 +101,7 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
 
 
 def _unneeded(history: History, folder: Folder, grace: int, linger: int) -> list[str]:
-    """The files that are no longer needed, and whose time, in microseconds, has passed."""
+    """The files that are no longer needed and whose time, in microseconds, has passed."""
     let_go = _let_go(history)
     now = time.time_ns() // 1000
     old = [path for path, since in let_go.items() if since is not None and now - since >= linger]
@@ -111,16 +111,16 @@ def _unneeded(history: History, folder: Folder, grace: int, linger: int) -> list
     for sub in FOLDERS:
         unnamed += [f"{sub}/{name}" for name in folder.names(sub, temporary=True)]
     old += [path for path in own if is_checkpoint_path(path)][:-_CHECKPOINTS]
-    # By the clock that dates them: if this machine's was ahead, a file whose commit is about to come would be removed.
+    # By the store's clock: if this machine's were ahead, a file about to be committed would be removed.
     store_time = folder.now()
     return old + [path for path in unnamed if _age(folder, path, store_time) >= grace / 1e6]
 
 
 def compact(history: History, folder: Folder, small: int, target: int) -> int:
-    """Merge data files of less than `small` bytes into files of about `target` bytes; how many there were.
+    """Merge data files of less than `small` bytes into files of about `target` bytes; returns how many.
 
-    The old files stay until the next vacuum. Files that were merged before stay as they are. Old commits are
-    folded as well, so that they are read in one go. Raises PBIO_BAD_OPTION for what is not a number of bytes.
+    The old files stay until the next vacuum. Merged files are not merged again. Old commits are folded as well, so that
+    they can be read together. Raises PBIO_BAD_OPTION for an invalid number of bytes.
     """
     for what, size in (("small", small), ("target", target)):
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
@@ -152,7 +152,7 @@ def compact(history: History, folder: Folder, small: int, target: int) -> int:
 
 
 class _Small(NamedTuple):
-    """A data file that is put together with others: its commit, and where its groups lie."""
+    """A data file to be merged with others: its commit, and where its groups are."""
 
     version: int
     file: DataFile
@@ -169,7 +169,7 @@ def _put_together(history: History, folder: Folder, files: Sequence[_Small]) -> 
     for version, file, own_starts, own_ends in files:
         old = folder.read(file.path)
         if old is None and _is_done_with(history, version, file):
-            return 0  # another compaction was faster, or a vacuum; the next one finds what is left
+            return 0  # another compaction or a vacuum was faster; the next one finds the rest
         if old is None or len(old) != file.bytes:
             bad(f"{file.path} is not the file that was committed")
         shift = len(data) - len(MAGIC)
@@ -194,7 +194,7 @@ def _put_together(history: History, folder: Folder, files: Sequence[_Small]) -> 
 
 
 def _is_done_with(history: History, version: int, file: DataFile) -> bool:
-    """Whether the log says by now that a file's events are elsewhere, or not kept."""
+    """Whether, according to the log, a file's events are now elsewhere or no longer kept."""
     state = history.catch_up()
     entry = history.entry(version)
     if history.located(version, file.path) is not None or entry is None or not isinstance(entry.change, Data):
@@ -204,7 +204,7 @@ def _is_done_with(history: History, version: int, file: DataFile) -> bool:
 
 
 def _trim(history: History, trims: Sequence[Trim]) -> tuple[str, ...]:
-    """Commit them, except for channels that were dropped, or trimmed as far by another vacuum; the others' names."""
+    """Commit trims, except for channels dropped or already trimmed by another vacuum; returns the names."""
     names: tuple[str, ...] = ()
 
     def trim(state: State) -> Trim | Trims | None:
@@ -219,7 +219,7 @@ def _trim(history: History, trims: Sequence[Trim]) -> tuple[str, ...]:
 
 
 def _before(history: History, info: ChannelInfo, acknowledged: Sequence[Position], now: int) -> int:
-    """The first version whose events of a channel must be kept, at a time."""
+    """The first version from which a channel's events must be kept, at a given time."""
     if info.keep == "always" or (info.keep == "subscribed" and not acknowledged):
         return info.first
     if info.keep == "subscribed":
@@ -239,7 +239,7 @@ def _last_end(history: History, info: ChannelInfo, before: int) -> Position | No
 
 
 def _let_go(history: History) -> dict[str, int | None]:
-    """The files that commits name, and since when they are not needed, in microseconds; None if they are."""
+    """The files that commits name, and since when they are unneeded, in microseconds; None if needed."""
     state = history.catch_up()
     channels: dict[int, int] = {}
     needed: dict[str, int | None] = {}
@@ -254,7 +254,7 @@ def _let_go(history: History) -> dict[str, int | None]:
                 channels |= {one.channel: entry.time for one in trims}
             case Compact(_, _, file, parts):
                 files[file.path] = False, set()
-                # Old programs could merge a file twice; a reader that knows only the first merge reads from there.
+                # Old programs could merge a file twice, and a reader may know only the first merge.
                 replaced |= {places[path][0]: entry.time for path, _ in parts if path in places}
                 places |= {path: (file.path, entry.time) for path, _ in parts}
             case Data() as data:
@@ -298,7 +298,7 @@ def _entries(history: History) -> Iterator[tuple[int, Commit]]:
 
 
 def _age(folder: Folder, name: str, now: float) -> float:
-    """How long ago a file was written, in seconds; less than any grace if it is gone already."""
+    """The age of a file in seconds; less than any grace if the file is already gone."""
     try:
         return now - folder.modified(name)
     except FileNotFoundError:

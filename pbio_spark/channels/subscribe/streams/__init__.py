@@ -1,5 +1,5 @@
-"""What streams need beyond the events.
+"""What streams need besides events.
 
-stream_subscriber  how far a stream over many channels has come, under one name
-eager_stream       code of a stream's own at the sources
+stream_subscriber  the progress of a stream over many channels, under one name
+eager_stream       a stream's own code at the sources
 """

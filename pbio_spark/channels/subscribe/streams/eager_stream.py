@@ -1,4 +1,4 @@
-"""Code at the sources for a stream or a batch: a channel that is derived for it, as long as it is there."""
+"""Code at the sources for a stream or a batch: a channel that is derived while the reader is present."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from pbio_spark.errors import PbioError
 log = logging.getLogger("pbio_spark.channels")
 
 OF_BATCHES = f"{ANONYMOUS}batches"
-"""The name under which it is known that batches read a channel."""
+"""The name that marks batches as readers of a channel."""
 
 QUERY_PRESENCE = timedelta(days=1)
-"""How long a query that was killed, or a batch that is not repeated, counts as a subscriber: longer than a micro-batch
-takes, and the time between two of them."""
+"""How long a query that was killed, or a batch that is not repeated, counts as a subscriber: longer than a micro-batch,
+and than the time between two of them."""
 
 LOOK_EVERY = 60.0
-"""How often, in seconds, a stream checks whether to record that it is still there."""
+"""How often, in seconds, a stream checks whether to record its presence."""
 
 ASK_EVERY = 2.0
-"""How often, in seconds, a stream looks whether sources refuse its code."""
+"""How often, in seconds, a stream checks whether sources refuse its code."""
 
 
 class EagerStream:
@@ -39,8 +39,8 @@ class EagerStream:
 
     Attributes:
         info: the channel.
-        name: the reader's own, or that under which it is known that it is there.
-        is_new: whether this name was not known before.
+        name: the reader's own, or a generated name that marks it as present.
+        is_new: whether this name is new.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class EagerStream:
     ) -> None:
         """
         Args:
-            name: of a reader that was there before, or that has one of its own; None for a new one without.
-            fail_on_loss: whether events that no source has derived are an error, or are passed over with a warning.
+            name: of a reader that returns, or has a name of its own; None for a new reader without a name.
+            fail_on_loss: whether events that no source has derived are an error, or are skipped with a warning.
 
         Raises what `ChannelSpace.attach` raises.
         """
@@ -71,13 +71,13 @@ class EagerStream:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether the code goes with the reader."""
+        """Whether the code is removed with the reader."""
         return self.name.startswith(ANONYMOUS)
 
     def resumed(self, offset: LogOffset) -> LogOffset:
-        """An offset that was kept, for the channel as it is now.
+        """A stored offset, for the channel as it is now.
 
-        Raises PBIO_EVENTS_GONE if sources have published since then without the code, or with other code.
+        Raises PBIO_EVENTS_GONE if sources have since published without the code, or with other code.
         """
         if offset.channels is None or self.info.id in offset.channels:
             return offset
@@ -86,7 +86,7 @@ class EagerStream:
         return self._resumed[1]
 
     def _anew(self, offset: LogOffset) -> LogOffset:
-        """Where reading this channel begins, for one who has read another one so far."""
+        """Where a reader starts on this channel that has read another one so far."""
         if has_events(self._space.history, self._parent.id, Position(offset.position.version), self.info.id):
             reason = (
                 f"events of {self._parent.name!r} from {offset.position} on were published while no source ran this "
@@ -101,14 +101,14 @@ class EagerStream:
         return replace(LogOffset.of({self.info.id: start}, start), formats=offset.formats)
 
     def stay(self) -> None:
-        """Record now and then that a reader without a name of its own is there."""
+        """Record from time to time that a reader without a name is present."""
         if self.is_anonymous and time.monotonic() - self._looked >= LOOK_EVERY:
             self._looked = time.monotonic()
             start = Position(self.info.id)
             subscribers.acknowledge(self._space.folder, self.info.id, self.name, start, self._expire_after)
 
     def tell(self) -> None:
-        """Warn, once each, of sources that make nothing for the reader: the stream is empty, or lacks their events."""
+        """Warn, once each, about sources that derive nothing for the reader: the stream lacks their events."""
         if time.monotonic() - self._asked < ASK_EVERY:
             return
         self._asked = time.monotonic()
@@ -130,7 +130,7 @@ class EagerStream:
                 )
 
     def leave(self) -> None:
-        """Be there no longer: the code goes, if it was the last reader's. Under a name of its own, nothing changes."""
+        """Leave: with the last reader, the code is removed. For a reader with a name, nothing changes."""
         if self.is_anonymous:
             subscribers.forget(self._space.folder, self.info.id, self.name)
             release(self._space.history, self._space.folder, self.info.id)

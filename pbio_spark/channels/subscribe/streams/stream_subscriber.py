@@ -1,4 +1,4 @@
-"""A stream under a subscriber's name: where it resumes, and what it has finished."""
+"""A stream with a subscriber's name: where it resumes, and what it has finished."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pbio_spark.channels.subscribe.offset import LogOffset
 T = TypeVar("T")
 
 DUE_EVERY = 1.0
-"""How often, in seconds, a stream checks whether to record that it is still there."""
+"""How often, in seconds, a stream checks whether to record its presence."""
 
 
 class StreamSubscriber:
-    """Keeps for each channel how far a stream came, under one name.
+    """Keeps the position of a stream on each channel, under one name.
 
-    A channel without new events has nothing to be acknowledged, so a stream over thousands of channels writes only what
-    its batches had events of.
+    A channel without new events has nothing to acknowledge, so a stream over thousands of channels writes only for
+    those with events in its batches.
     """
 
     def __init__(self, name: str, folder: Folder, log: LogFollower) -> None:
@@ -36,9 +36,9 @@ class StreamSubscriber:
         self._looked = 0.0
 
     def start(self, otherwise: LogOffset) -> LogOffset:
-        """Where a new query resumes: each channel where it was left; `otherwise` if the name is new.
+        """Where a new query resumes: each channel where it left off; `otherwise` if the name is new.
 
-        A channel that came to be since the name was last there is read from its beginning.
+        A channel created since the name was last used is read from its beginning.
         """
         positions = {channel: known.position for channel, known in self._read().items()}
         if not positions:
@@ -49,7 +49,7 @@ class StreamSubscriber:
         return LogOffset.of(positions, self._log.end)
 
     def finish(self, place: LogOffset) -> None:
-        """Record durably that all events before an offset have been dealt with."""
+        """Record durably that all events before an offset have been processed."""
         if place != self._finished:
             is_first = self._finished is None
             channels = self._unfinished() if is_first else self._log.channels_in(place.position)
@@ -68,7 +68,7 @@ class StreamSubscriber:
         self._known |= _at_once(acknowledge, channels & self._log.ids)
 
     def _unfinished(self) -> set[int]:
-        """The channels that had events since what is known to have been acknowledged."""
+        """The channels with events after their last known acknowledgement."""
         self._known = self._read()
         infos = self._log.infos
         return {channel for channel, known in self._known.items() if infos[channel].last >= known.position.version}
@@ -83,6 +83,6 @@ class StreamSubscriber:
 
 
 def _at_once(call: Callable[[int], T], channels: Collection[int]) -> dict[int, T]:
-    """What a function gives for each channel: each call waits for a disk or a server."""
+    """Calls a function for each channel, concurrently: each call waits for a disk or a server."""
     with ThreadPoolExecutor(READERS) as pool:
         return dict(zip(channels, pool.map(call, channels), strict=True))

@@ -1,4 +1,4 @@
-"""PBIO/FFS record streams in Spark: records of any machine, written by any version of the sender, as one DataFrame.
+"""PBIO/FFS record streams in Spark: records of any machine and any version of the sender, as one DataFrame.
 
     >>> import pbio_spark as pbio
     >>> load = pbio.parse_record({"Load": {"host": "string", "load": "float64"}})
@@ -6,27 +6,27 @@
     >>> pbio.decode(sparc, pbio.encode(sparc, {"host": "a", "load": 0.5}))
     {'host': 'a', 'load': 0.5}
 
-What this module exports is all that a program needs (docs/reference/api.md); deeper modules may move. Each name is
-loaded when it is first used, so that importing this stays light. The packages below, each of which imports only those
-before it:
+This module exports all that a program needs (docs/reference/api.md); deeper modules may move. Each name is loaded at
+its first use, which keeps the import light. The packages below import only those before them:
 
-    errors     `PbioError`, with a stable code and every fact that helps to find the place
-    extras     optional libraries, and what to install where one is missing
+
+    errors     `PbioError`, with a stable code and the facts that help to locate the problem
+    extras     optional libraries, and what to install if one is missing
     keywords   misspelled keyword arguments
-    disk       files that appear whole, and what a file system refuses, as such errors
-    globs      globs as Hadoop has them
-    paths      the one way from a path to a file system
+    disk       files that appear whole, and file system failures as PbioErrors
+    globs      globs as in Hadoop
+    paths      from a path to a file system
     spaces     whether a path is inside a channel space
-    formats    what a sender's records look like, byte for byte, and which record type they have
+    formats    the layout of a sender's records, byte for byte, and their record type
     wire       files and records in plain Python: the oracle for everything compiled
     columns    record bytes <-> Arrow record batches, by kernels generated per format and schema
     bp5        ADIOS2's BP5 folders: their metadata, arrays and rows
-    channels   typed streams of events in a folder, durable, for any number of writers and readers
+    channels   durable, typed streams of events in a folder, for any number of writers and readers
     kafka      formats in topics, serialisers, relays between topics and channels
     source     the Spark data sources "pbio" and "bp5"
     tables     files as rows and tables, without Spark
     functions  records in binary columns of a DataFrame
-    explore    pictures of how formats evolved, and of what flowed through channels
+    explore    pictures of the evolution of formats and of the flow through channels
     testing    hypothesis strategies of formats and records
     cli        the `pbio` command
 
@@ -223,7 +223,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _SPARK = ("spark_session", "from_pbio", "to_pbio", "schema_of_pbio", "format_id_of")
 
-# `from pbio_spark import *` takes what is installed.
+# `from pbio_spark import *` exports what is installed.
 for _library, _names in (("pyspark", _SPARK), ("hypothesis", ("testing",))):
     if find_spec(_library) is None:
         for _name in _names:
@@ -236,7 +236,7 @@ def __getattr__(name: str) -> Any:
     if name == "parse_record":
         return import_module("pbio_spark.formats.record_json").json_to_record
     if name in _SPARK:
-        # Imported here: most of what this module gives needs no error with a hint.
+        # Imported here: most users of this module never need a hint.
         from pbio_spark.extras import require
 
         require("pyspark", "spark")

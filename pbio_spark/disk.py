@@ -1,6 +1,6 @@
-"""Files that appear whole, on a shared local disk, and refusals of any file system as PbioErrors.
+"""Files that appear whole on a shared local disk, and refusals of any file system as PbioErrors.
 
-A write that fails has not happened, unless the error is PBIO_OUTCOME_UNKNOWN.
+A failed write has not happened, unless the error is PBIO_OUTCOME_UNKNOWN.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def refusals(path: str) -> Iterator[None]:
-    """Turn a final refusal of a file system, after which nothing has happened, into an error that says so.
+    """Turn a refusal of a file system, after which nothing has happened, into a PbioError.
 
     Raises:
         PbioError: PBIO_NO_PERMISSION, PBIO_NO_ROOM.
@@ -51,8 +51,8 @@ _OF_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl",
 
 
 def make_folder(fs: AbstractFileSystem, path: str) -> None:
-    """Make a folder and those above it, where a file system has folders. A bucket is not made: its name may be
-    misspelled, and fsspec would make any."""
+    """Make a folder and its parents, if the file system has folders. Buckets are not made: the name may be misspelled,
+    and fsspec would create any."""
     protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
     if not protocols & _OF_BUCKETS:
         fs.makedirs(path, exist_ok=True)
@@ -71,13 +71,13 @@ def into_what_is_there(path: str) -> Iterator[None]:
 UNKNOWN = "PBIO_OUTCOME_UNKNOWN"
 
 PASSING = frozenset({"PBIO_FILE_SYSTEM", "PBIO_NO_PERMISSION", "PBIO_NO_ROOM", UNKNOWN})
-"""Codes of failures that may be over later."""
+"""Codes of failures that may pass."""
 
 
 def uncertain(path: str, error: Exception) -> PbioError:
-    """The error of a write that failed but may have happened."""
+    """The error for a write that failed but may have happened."""
     said = f"the file may or may not have been written: {_said(error)}"
-    return PbioError(UNKNOWN, said, file=path, hint="try again: files that exist already are found")
+    return PbioError(UNKNOWN, said, file=path, hint="try again: existing files are found")
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def definite() -> Iterator[None]:
 def open_file(path: str, code: str) -> BinaryIO:
     """A file on a local disk, to read, in a folder that anyone may have made.
 
-    A link may lead anywhere and a pipe may block: both raise an error of the given code. Raises OSError too.
+    A link may lead anywhere and a pipe may block: both raise an error with the given code. Also raises OSError.
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -117,7 +117,7 @@ def open_file(path: str, code: str) -> BinaryIO:
 
 
 def create_file(path: str, pieces: Sequence[Any]) -> bool:
-    """Create a file of some buffers and sync it to the disk; False, without any change, if it exists.
+    """Create a file of some buffers and sync it to the disk; returns False, with nothing changed, if it exists.
 
     It is written under another name and then linked to its own, which fails if that name is taken. Raises OSError and
     PBIO_OUTCOME_UNKNOWN, and the errors of `refusals`.
@@ -133,9 +133,9 @@ def create_file(path: str, pieces: Sequence[Any]) -> bool:
 
 
 class NewFile:
-    """A file that grows under another name, and gets its own when it is whole: if nothing has that by then.
+    """A file that grows under a temporary name, and gets its own when complete, if that is still free.
 
-    After `finish` or `discard` there is nothing more to do with it.
+    After `finish` or `discard` it can no longer be used.
     """
 
     def __init__(self, path: str) -> None:
@@ -157,7 +157,7 @@ class NewFile:
             self._file.write(data)
 
     def finish(self) -> bool:
-        """Bring the file to the disk and give it its name. Returns and raises as `create_file` does."""
+        """Sync the file to the disk and give it its name. Returns and raises as `create_file` does."""
         try:
             with refusals(self.path):
                 self._file.flush()
@@ -169,7 +169,7 @@ class NewFile:
             except FileExistsError:
                 return False
             except (OSError, PbioError):
-                # A network file system may say so although it has done it.
+                # A network file system may report this although the link was made.
                 if not _stands(self.path, os.stat(self._temporary)):
                     raise
             finally:
@@ -180,7 +180,7 @@ class NewFile:
         return True
 
     def discard(self) -> None:
-        """Give the file up, unless it has its name."""
+        """Abandon the file, unless it has its name."""
         with suppress(OSError):  # a disk may be so full that not even closing succeeds
             self._open.close()
         self._tidied()
@@ -207,14 +207,14 @@ def replace_file(path: str, data: bytes) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Sync a folder: a new name is safe only when its folder is on the disk too."""
+    """Sync a folder: a new name is safe only once its folder is on the disk."""
     with _synced_folder(f"{path}/") as sync:
         sync()
 
 
 @contextmanager
 def _synced_folder(path: str) -> Iterator[Callable[[], None]]:
-    """A function that syncs the folder of a file. It opens the folder before anything is written, because that may
+    """A function that syncs the folder of a file. The folder is opened before anything is written, because opening may
     fail."""
     above = os.path.dirname(path)
     with refusals(above):
@@ -233,7 +233,7 @@ def _synced_folder(path: str) -> Iterator[Callable[[], None]]:
 
 
 def _stands(path: str, written: os.stat_result) -> bool:
-    """Whether a file is at a path. Raises PBIO_OUTCOME_UNKNOWN if it cannot know."""
+    """Whether a file is at a path. Raises PBIO_OUTCOME_UNKNOWN if that cannot be determined."""
     try:
         return os.path.samestat(os.lstat(path), written)
     except FileNotFoundError:
@@ -243,7 +243,7 @@ def _stands(path: str, written: os.stat_result) -> bool:
 
 
 def _tidy(temporary: str) -> None:
-    """Remove a file that nothing refers to. If it stays, cleaning up treats it as that of a dead writer later."""
+    """Remove an unreferenced file. If that fails, a later cleanup treats it as a dead writer's."""
     with suppress(OSError):
         os.unlink(temporary)
 

@@ -1,6 +1,6 @@
-"""The one exception class of this package: a stable code, a reason, and every fact that helps to find the place.
+"""The exception class of this package: a stable code, a reason, and the facts that help to locate the problem.
 
-Spark carries errors from its Python processes as text, so the text itself starts with the code and holds the facts.
+Spark carries errors from its Python processes as text, so the text itself starts with the code and includes the facts.
 
     >>> print(PbioError("PBIO_BAD_BODY", "the body ends inside its header", file="a.ffs", offset=19))
     [PBIO_BAD_BODY] the body ends inside its header
@@ -31,9 +31,9 @@ CODES: dict[str, str] = {
     "PBIO_UNSUPPORTED_TYPE": "A type has no counterpart on the other side.",
     # columns
     "PBIO_AMBIGUOUS_NAME": "A wanted name matches several fields that differ only in case, and none exactly.",
-    "PBIO_CANNOT_BE_NULL": "A null, or a field that no column fills, where the format can hold only values.",
+    "PBIO_CANNOT_BE_NULL": "A null, or a field that no column fills, in a format that cannot represent nulls.",
     "PBIO_BAD_PROGRAM": "A filter or transform does not compile for the records that it should run on.",
-    "PBIO_REJECTED": "Records of a format reach none of the wanted record types.",
+    "PBIO_REJECTED": "Records of a format match none of the wanted record types.",
     "PBIO_TRAP": "A filter or transform fails on a record: a division by zero, an index out of range, and so on.",
     "PBIO_VALUE_BEYOND_TYPE": "A value of a record does not fit the type of its column.",
     "PBIO_INCOMPATIBLE_TYPE": "No conversion between the types of a column and its field keeps every value.",
@@ -41,7 +41,7 @@ CODES: dict[str, str] = {
     # wire
     "PBIO_BAD_ATTRIBUTES": "An attribute list is malformed, does not fit an index block, or the file has no index.",
     "PBIO_BAD_INDEX": "An index block, or an earlier outline of a file, contradicts the file.",
-    "PBIO_BAD_ITEM": "The file is damaged between its records; `resync` looks for the next sound one.",
+    "PBIO_BAD_ITEM": "The file is damaged between its records; `resync` finds the next sound one.",
     "PBIO_BAD_POINTER": "A pointer in a record leads out of it, or its target does not fit into the record.",
     "PBIO_BAD_RECORD": "A record's header contradicts the record or its format.",
     "PBIO_BAD_STRING": "A string in a record has no end, or is not text in the requested encoding.",
@@ -51,15 +51,15 @@ CODES: dict[str, str] = {
     "PBIO_RECORD_EXPANDS": "A record decodes to more than 16 MB and 64 times its size, by shared pointers or counts.",
     "PBIO_RECORD_TOO_LARGE": "A record has more bytes than can be read at once.",
     "PBIO_TRUNCATED": "The file ends inside an item, or in an index block that is still being written.",
-    "PBIO_UNKNOWN_FORMAT": "A record or an option names a format that nothing describes, by its ID or its name.",
+    "PBIO_UNKNOWN_FORMAT": "A record or an option refers to an unknown format, by its ID or its name.",
     # Kafka
-    "PBIO_KAFKA": "The brokers of Kafka cannot be reached, or refuse something; the error quotes them.",
+    "PBIO_KAFKA": "Kafka's brokers cannot be reached, or refuse a request; the error quotes them.",
     # BP5
     "PBIO_ARRAY_TOO_LARGE": "An array of a BP5 step is larger than a row or a batch can hold.",
     "PBIO_BAD_BP5": "A BP5 folder is damaged; the error names the file, and the step, writer and variable if known.",
     "PBIO_NOT_BP5": "The folder was not written by ADIOS2's BP5 engine, or by an unsupported version of it.",
-    "PBIO_UNSUPPORTED_BP5": "A BP5 folder has something that is not supported, such as the layout before ADIOS2 2.9.",
-    "PBIO_UNSUPPORTED_OPERATOR": "Data was compressed by an operator that is not supported.",
+    "PBIO_UNSUPPORTED_BP5": "A BP5 folder uses an unsupported feature, such as the layout before ADIOS2 2.9.",
+    "PBIO_UNSUPPORTED_OPERATOR": "Data was compressed by an unsupported operator.",
     # explore
     "PBIO_MISSING_EXTRA": "A function needs a library that comes with an optional extra of this package.",
     # channels
@@ -76,7 +76,7 @@ CODES: dict[str, str] = {
     "PBIO_NO_PERMISSION": "The file system does not let this program read or write there.",
     "PBIO_NO_ROOM": "A file does not fit: the disk is full, or a quota is used up.",
     "PBIO_OUTCOME_UNKNOWN": "A write fails and may or may not have happened; the hint says how to repeat it.",
-    "PBIO_CONCENTRATOR": "No concentrator serves the space, another one does already, or it cannot listen.",
+    "PBIO_CONCENTRATOR": "No concentrator serves the space, another one already does, or it cannot listen.",
     "PBIO_NO_SPACE": "The folder is not a channel space.",
     "PBIO_UNKNOWN_CHANNEL": "The channel does not exist or has been dropped.",
     # gateways
@@ -84,13 +84,13 @@ CODES: dict[str, str] = {
     "PBIO_DISCONNECTED": "The connection to a peer of a gateway has ended, or the peer has ended the subscription.",
     "PBIO_NO_REPLY": "A Grid peer did not answer a request in time.",
     "PBIO_REFUSED": "A Grid peer refused a request, or could not make an event; the error quotes it.",
-    "PBIO_BAD_STREAM": "A peer of a gateway sends what is not a thin stream, or what contradicts itself.",
+    "PBIO_BAD_STREAM": "A peer of a gateway sends something other than a thin stream, or an inconsistent stream.",
     "PBIO_LIMIT": "A peer of a gateway exceeds one of its limits; the hint names it.",
     "PBIO_NOT_LISTENING": "A gateway cannot listen at an address, or nothing listens at the address to send to.",
     "PBIO_UNKNOWN_STONE": "A thin stream is for a stone that the gateway does not have.",
     # source
     "PBIO_BAD_OFFSET": "A position or a stream's offset belongs to another source or space, or is after the end.",
-    "PBIO_BAD_PATH": "A path is empty, a root, a home or the working directory, or cannot be a path at all.",
+    "PBIO_BAD_PATH": "A path is empty, a root, a home or the working directory, or is not a path.",
     "PBIO_FILE_SYSTEM": "A file system fails or cannot be used; the error quotes it.",
     "PBIO_BAD_OPTION": "An option has an invalid value.",
     "PBIO_BAD_PARTITIONS": "The `k=v` folders of a path contradict each other, or a value does not fit its column.",
@@ -120,9 +120,9 @@ class PbioError(Exception):
         file: the path or URL of the file.
         offset: the position in the file (or in the buffer, when there is no file), in bytes.
         format: the name or the hexadecimal ID of the format.
-        field: the path of the field, e.g. `$.a[3].b`.
+        field: the path of the field, such as `$.a[3].b`.
         hint: what to do about it.
-        record: the ordinal of the record among all of the file, from 0, or words that say where it is.
+        record: the ordinal of the record in the file, from 0, or words that say where it is.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class PbioError(Exception):
         field: str | None = None,
         record: int | str | None = None,
     ) -> Self:
-        """Add facts that an outer layer knows; known facts stay.
+        """Add facts that an outer layer knows; facts already set do not change.
 
         >>> print(PbioError("PBIO_BAD_BODY", "no end", offset=3).at(file="a.ffs", offset=99))
         [PBIO_BAD_BODY] no end
@@ -187,7 +187,7 @@ class PbioError(Exception):
 
 
 def after_record(ordinal: int) -> str:
-    """The place after so many records.
+    """The place after a number of records.
 
     >>> after_record(3), after_record(0)
     ('after record 2', 'before the first record')
@@ -205,7 +205,7 @@ def path_to_text(steps: Iterable[str | int]) -> str:
 
 
 def step_to_text(step: str | int) -> str:
-    """A step of such a path."""
+    """One step of a path."""
     if isinstance(step, int):
         return f"[{step}]"
     return f".{step}" if step.isidentifier() else '["' + step.replace('"', '\\"') + '"]'

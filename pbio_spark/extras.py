@@ -1,4 +1,4 @@
-"""`require`: an optional library, or an error that says how to get it."""
+"""`require`: an optional library, or an error that says how to install it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pbio_spark.errors import PbioError
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """The module, which one of our optional extras brings. Raises PBIO_MISSING_EXTRA.
+    """The module, which an optional extra installs. Raises PBIO_MISSING_EXTRA.
 
     >>> require("no_such_library", "viz")
     Traceback (most recent call last):

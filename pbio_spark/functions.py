@@ -1,4 +1,4 @@
-"""Column functions for records that travel in binary columns, as in Kafka; the formats come out of band.
+"""Column functions for records in binary columns, as in Kafka; formats come out of band.
 
     from_pbio       binary -> structure
     to_pbio         structure -> binary
@@ -49,21 +49,21 @@ def from_pbio(
     options: Mapping[str, str] = NO_OPTIONS,
     origin: Column | str | Sequence[str] | None = None,
 ) -> Column:
-    """Decode a binary column, one whole record with its header in each value, to a structure.
+    """Decode a binary column, with one whole record and its header in each value, to a structure.
 
-    Fields are found by name; what a record's format does not have is null. A null, a record that `filter` refuses, or
-    one of a format that `formatName` or `formatId` leave out, becomes null. A bad record, or one whose format nobody
-    knows, is an error; with `mode=PERMISSIVE` it becomes null, or, if the structure has the field that
-    `columnNameOfCorruptRecord` names (`_corrupt_record struct<reason: string, bytes: binary>`), a structure of nulls
-    with that field, whose `offset` is null.
+    Fields are found by name; a field that a record's format lacks is null. A null, a record that `filter` refuses, and
+    a record of a format that `formatName` or `formatId` exclude become null. A bad record, or one of an unknown format,
+    is an error. With `mode=PERMISSIVE` it becomes null; or, if the structure has the field named by
+    `columnNameOfCorruptRecord` (`_corrupt_record struct<reason: string, bytes: binary>`), a structure of nulls with
+    that field, whose `offset` is null.
 
     Args:
         data: the column.
         schema: of the structure, as DDL or a type; `schema_of_pbio` makes one.
-        formats: known now; for them and those in the store now, everything is compiled here. Others are looked up in
-            the store when they come.
+        formats: known ones; for these and those already in the store, everything is compiled here. Others are looked up in
+            the store when they appear.
         options: of the data source, names in any case.
-        origin: what errors say of where a record comes from: a column of structures, or the names of columns, such as
+        origin: where records come from, for errors: a column of structures, or the names of columns, such as
             `["topic", "partition", "offset"]`.
 
     Raises PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_SEVERAL_FORMATS, PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME.
@@ -75,8 +75,8 @@ def from_pbio(
     if parsed.mode == "DROPMALFORMED":
         raise PbioError(
             "PBIO_BAD_OPTION",
-            "option 'mode' cannot be 'DROPMALFORMED' in from_pbio: a function makes one value of each record",
-            hint="take PERMISSIVE and filter out the nulls",
+            "option 'mode' cannot be 'DROPMALFORMED' in from_pbio: a function returns one value for each record",
+            hint="use PERMISSIVE and filter out the nulls",
         )
     struct = _struct(schema)
     known = _known(formats, parsed)
@@ -105,7 +105,7 @@ def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, 
     Args:
         data: the column.
         schema: its type, as DDL or a type, which decides the format.
-        options: `formatName`, `machine` and others of writing. With `formatStore` the format is put there first.
+        options: `formatName`, `machine` and others of writing. With `formatStore`, the format is first stored there.
 
     Raises PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_UNSUPPORTED_TYPE, PBIO_BAD_LAYOUT.
     """
@@ -137,7 +137,7 @@ def schema_of_pbio(formats: Iterable[Format] = (), options: Mapping[str, str] = 
 
 
 def format_id_of(data: Column | str) -> Column:
-    """The format ID that a record in a binary column begins with, in hexadecimal; null if it begins with none."""
+    """The format ID at the start of a record in a binary column, in hexadecimal; null if there is none."""
     column = F.col(data) if isinstance(data, str) else data
     size = F.when(F.substring(column, 5, 4) == F.lit(bytes(4)), 8)
     for version, length in ((1, 10), (2, 12)):
@@ -158,7 +158,7 @@ def _known(formats: Iterable[Format], options: Options) -> tuple[Format, ...]:
 
 
 def _selected(known: Iterable[Format], options: Options) -> list[Format]:
-    """Those that the options let through. Raises PBIO_SEVERAL_FORMATS if these have several names unasked."""
+    """The formats that the options select. Raises PBIO_SEVERAL_FORMATS if they have several names and none is chosen."""
     selected = [form for form in known if is_wanted(form, options)]
     names = dict.fromkeys(form.name for form in selected)
     if len(names) > 1 and not (options.format_name or options.format_id or options.reader_format):

@@ -1,9 +1,8 @@
 r"""Globs as in Hadoop, and so in Spark's own sources.
 
-`*` and `?` stand for any characters except a slash, `[a-z]` for one character of a set, `[^a]` and `[!a]` for any
-other, `{a,b}` for either, which may hold braces and slashes; `\` removes the meaning of the next character. Hidden
-names must
-be named: no wildcard stands for the character that hides a name.
+`*` and `?` match any characters except a slash, `[a-z]` one character of a set, `[^a]` and `[!a]` any other character,
+`{a,b}` either alternative, which may contain braces and slashes; `\` escapes the next character. Hidden names must be
+given explicitly: no wildcard matches the character that hides a name.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 COPYING = "._COPYING_"
-"""The end of the name of a file that Hadoop is still copying."""
+"""The suffix of files that Hadoop is still copying."""
 _AT_HIDDEN = r"(?!\A(?:\.|_[^=]*\Z))"
 _MOST = 10_000
-"""The most paths that the braces of one path may stand for."""
+"""The most paths that the braces of one path may expand to."""
 
 
 def is_hidden(name: str) -> bool:
@@ -29,10 +28,10 @@ def is_glob(text: str) -> bool:
 
 
 def compile_glob(glob: str, *, hidden: bool = False) -> re.Pattern[str]:
-    r"""The pattern that fits the names that a glob without slashes stands for, with `fullmatch`.
+    r"""The pattern, for `fullmatch`, of the names that a glob without slashes matches.
 
     Args:
-        hidden: whether wildcards stand for hidden names, too.
+        hidden: whether wildcards also match hidden names.
 
     Raises ValueError for an invalid glob.
 
@@ -74,7 +73,7 @@ def compile_glob(glob: str, *, hidden: bool = False) -> re.Pattern[str]:
 
 
 def expand(glob: str) -> list[str]:
-    """The globs without slashes in braces that one glob stands for, in order. Raises ValueError for too many.
+    """The globs without slashes in braces that a glob expands to, in order. Raises ValueError for too many.
 
     >>> expand("a/{b/{c,d},e}/{f,g}")
     ['a/b/{c,d}/{f,g}', 'a/e/{f,g}']
@@ -90,7 +89,7 @@ def expand(glob: str) -> list[str]:
             before, choices, behind = parts
             todo += [before + choice + behind for choice in reversed(choices)]
         if len(done) + len(todo) > _MOST:
-            raise ValueError(f"its braces stand for more than {_MOST} paths")
+            raise ValueError(f"its braces expand to more than {_MOST} paths")
     return done
 
 
@@ -103,7 +102,7 @@ def unescape(glob: str) -> str:
 
 
 def is_literal(component: str) -> bool:
-    """Whether a component without slashes stands for one name."""
+    """Whether a component without slashes matches only one name."""
     return not any(sign in "*?[{" for sign, _ in _signs(component))
 
 

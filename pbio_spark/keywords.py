@@ -1,4 +1,4 @@
-"""Keyword arguments of public calls: a misspelled one is an error that suggests, like an option."""
+"""Keyword arguments of public calls: a misspelled one is an error with a suggestion, as for options."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _OF_ANY_FILE_SYSTEM = frozenset(
     {"auto_mkdir", "asynchronous", "loop", "batch_size"}
     | {"use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache"}
 )
-"""What fsspec takes for the local disk too; it ignores all else."""
+"""Options that fsspec also accepts for the local disk; it ignores all others."""
 
 
 def suggesting(call: Callable[P, R]) -> Callable[P, R]:
-    """A function that refuses a keyword that it does not have, PBIO_BAD_OPTION, with the one that may be meant.
+    """A function that refuses unknown keywords, PBIO_BAD_OPTION, and suggests the closest.
 
     >>> suggesting(lambda *, filter=None: filter)(filtr="{ return 1; }")
     Traceback (most recent call last):
@@ -46,15 +46,15 @@ def suggesting(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def suggesting_class(made: type[T]) -> type[T]:
-    """A class whose constructor does the same."""
+    """`suggesting` for the constructor of a class."""
     setattr(made, "__init__", suggesting(made.__init__))  # noqa: B010 - a type checker lets methods be
     return made
 
 
 def unknown_argument(name: str, known: Iterable[str]) -> PbioError:
-    """The error of a keyword that a call does not have."""
+    """The error for an unknown keyword."""
     names = list(known)
-    hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
+    hint = did_you_mean(name, names) or f"known: {', '.join(names)}"
     return PbioError("PBIO_BAD_OPTION", f"unknown argument {name!r}", hint=hint)
 
 
@@ -62,11 +62,11 @@ def check_storage_options(given: Iterable[str], own: Iterable[str], *, is_local:
     """Raise PBIO_BAD_OPTION if options for fsspec have a misspelled argument of the package, or others on a local disk.
 
     Args:
-        own: the arguments that the call has beside them.
+        own: the other arguments of the call.
     """
     for name in given:
         if hint := did_you_mean(name, own):
             raise PbioError("PBIO_BAD_OPTION", f"unknown argument {name!r}", hint=hint)
         if is_local and name not in _OF_ANY_FILE_SYSTEM:
-            hint = "leave it out: a folder of the local disk has no such options, a URL such as s3://bucket/space has"
+            hint = "leave it out: the local disk has no such options, unlike a URL such as s3://bucket/space"
             raise PbioError("PBIO_BAD_OPTION", f"unknown argument {name!r}", hint=hint)

@@ -1,7 +1,7 @@
 """Paths as users give them: from a path to a file system, and from there to folders and open files.
 
-A path is a plain path, or a URL with `://` (DESIGN decision 36). Nothing in it has another meaning: fsspec's `::`,
-which would read another file, is two colons, and `%20` is three characters, as in Spark.
+A path is a plain path, or a URL with `://` (DESIGN decision 36). Nothing else in it has a special meaning: fsspec's
+`::`, which would read another file, is two colons, and `%20` is three characters, as in Spark.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _GLOB = "*?["
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FILE = re.compile(r"file:(?://([^/]*))?(.*)", re.DOTALL | re.IGNORECASE)
 _OF_SESSION = re.compile(r"/userFiles-[0-9a-f-]{36}/[0-9a-f-]{36}/?$")
-"""How the folder ends that Spark Connect makes for the files of a session."""
+"""The suffix of the folder that Spark Connect makes for the files of a session."""
 _OWN = frozenset({"builtins", "click", "ecode", "morph", "pbio_spark", "numba", "numpy", "pyarrow", "typer"})
-"""Modules whose exceptions say nothing about a file system."""
+"""Modules whose exceptions do not come from a file system."""
 _CHAINS = frozenset(
     {"zip", "tar", "libarchive", "reference", "dir", "simplecache", "filecache", "blockcache", "cached"}
 )
@@ -123,9 +123,9 @@ def folder_entries(fs: AbstractFileSystem, folder: str) -> dict[str, PathEntry]:
 
 @contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-    """A file to read. Failures while it is open become a PbioError too.
+    """A file to read. Failures while it is open also become PbioErrors.
 
-    It opens only files: a pipe would wait for a writer.
+    It opens only regular files, since a pipe would wait for a writer.
 
     Raises FileNotFoundError; PBIO_NOT_FFS for a folder, a pipe or a device; PBIO_NO_PERMISSION, PBIO_FILE_SYSTEM.
     """
@@ -175,7 +175,7 @@ def trouble(fs: AbstractFileSystem, path: str) -> Iterator[None]:
 
 @contextmanager
 def trouble_at(where: str) -> Iterator[None]:
-    """The same for a path in the form of messages."""
+    """`trouble`, for a path as shown in messages."""
     try:
         with refusals(where):
             yield
@@ -186,23 +186,23 @@ def trouble_at(where: str) -> Iterator[None]:
         if error.errno == errno.ELOOP:
             raise PbioError(
                 "PBIO_PATH_NOT_FOUND",
-                "the links form a circle",
+                "the links form a loop",
                 file=where,
-                hint="mend the links, or give the path of the file itself",
+                hint="fix the links, or give the path of the file itself",
             ) from None
         if error.errno == errno.ENAMETOOLONG:
             raise PbioError(
                 "PBIO_PATH_NOT_FOUND",
                 "a name is too long for the file system",
                 file=where,
-                hint="see whether two paths were joined by mistake",
+                hint="check whether two paths were joined by mistake",
             ) from None
         if isinstance(error, NotADirectoryError | FileExistsError):
             raise PbioError(
                 "PBIO_PATH_NOT_FOUND",
                 "the path leads through a file, which must be a folder",
                 file=where,
-                hint="see whether the path goes on after the name of a file",
+                hint="check whether the path continues after the name of a file",
             ) from None
         if isinstance(error, IsADirectoryError):
             raise PbioError(
@@ -241,7 +241,7 @@ def _text(path: object) -> str:
             "PBIO_BAD_PATH",
             "the path contains a character that names cannot have",
             file=text,
-            hint="see how the path came about: it was not read as text",
+            hint="check where the path comes from: it was not decoded as text",
         ) from None
     if "\0" in text:
         raise PbioError("PBIO_BAD_PATH", "the path contains a NUL character", file=text, hint="leave the character out")
@@ -249,7 +249,7 @@ def _text(path: object) -> str:
 
 
 def _local(text: str) -> str | None:
-    """The absolute path, or None for a URL of another protocol."""
+    """The absolute path; None for a URL of another protocol."""
     given = text
     if (match := _FILE.match(text)) is not None:
         host, text = match.groups()
@@ -292,7 +292,8 @@ def _local(text: str) -> str | None:
 
 
 def from_where(path: str) -> str:
-    """For a message about a relative path that leads nowhere: where it starts. Spark's processes may run elsewhere."""
+    """For a message about a missing relative path: the folder that it starts from, which differs in Spark's
+    processes."""
     text = os.fspath(path)
     is_relative = not (text.startswith(("/", "~")) or _URL.match(text) or _FILE.match(text))
     with suppress(OSError, PbioError):
@@ -301,7 +302,7 @@ def from_where(path: str) -> str:
 
 
 def _working_folder(given: str) -> str:
-    """The folder that a relative path starts from: in Spark's Python processes the one that its JVM runs in.
+    """The folder that a relative path starts from; in Spark's Python processes, that of the JVM.
 
     Spark Connect runs them in a folder of the session's own files, and removes it with the session.
     """
@@ -315,7 +316,7 @@ def _working_folder(given: str) -> str:
         "PBIO_BAD_PATH",
         "a relative path leads into a folder that Spark removes with the session",
         file=given,
-        hint="give the whole path, from / on",
+        hint="give an absolute path",
     )
 
 
@@ -342,7 +343,7 @@ def _remote(text: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFile
         raise PbioError("PBIO_MISSING_EXTRA", f"{protocol} needs a library: {error}", file=text, hint=hint) from None
     except ValueError as error:
         reason = f"no file system opens the protocol {protocol}: {error}"
-        hint = "use s3://, gs://, abfs:// or whatever fsspec knows, or a path on the local disk"
+        hint = "use s3://, gs://, abfs:// or another protocol of fsspec, or a path on the local disk"
         raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=text, hint=hint) from None
     try:
         made = kind._get_kwargs_from_urls(url)
@@ -362,7 +363,7 @@ def _remote(text: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFile
 
 
 def _refusal(reason: str, path: str) -> PbioError:
-    hint = "name a folder or file below it; is a variable empty?"
+    hint = "name a folder or file below it, and check for empty variables"
     return PbioError("PBIO_BAD_PATH", reason, file=repr(path) if path != path.strip() or not path else path, hint=hint)
 
 
@@ -396,5 +397,5 @@ def _open_file(path: str) -> BinaryIO:
         "PBIO_NOT_FFS",
         "not a file but a folder, a pipe, a socket or a device",
         file=path,
-        hint="copy what it holds into a file, and read that",
+        hint="copy its content into a file, and read that",
     )

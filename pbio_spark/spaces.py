@@ -13,20 +13,19 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 SPACE = "_space.json"
-"""The file that makes a folder a channel space."""
+"""The file that marks a folder as a channel space."""
 
 
 def space_above(fs: AbstractFileSystem, *paths: str) -> str | None:
     """The root of the channel space that contains one of the paths, with its protocol unless it is local.
 
-    It looks for one file in each folder above the paths, but not on a web server: that holds no space, and may
-        answer to
-    any name.
+    It looks for one file in each folder above the paths, but not on a web server, which holds no space and may answer
+    to any name.
     """
     if "http" in protocols(fs):
         return None
     for folder in dict.fromkeys(folder for path in paths for folder in _upwards(fs, path)):
-        # The folders above those that a user may read need not be readable.
+        # A user may lack permission for the folders above.
         with trouble(fs, folder), suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             fs.info(f"{folder.rstrip('/')}/{SPACE}")
             return full_path(fs, folder)

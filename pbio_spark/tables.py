@@ -1,14 +1,15 @@
 """Files without Spark: their records as rows and tables, with the options of the Spark data source.
 
-    read          files -> rows, one after the other
+    read          files -> rows, one by one
     read_batches  files -> Arrow batches of one schema
     read_arrow    files -> one Arrow table
     read_formats  files -> the formats that they describe
     open_writer   rows and tables -> a file
 
-What the data source does, these do: every version and machine becomes one schema, MaxMatch and E-code included. Options
-have the names and the values that they have in Spark (docs/reference/options.md); a value may also be what its text
-stands for: a number, a record type, a list, a dict.
+These work like the data source: every version and machine becomes one schema, MaxMatch and E-code included. Options
+have the same names and values as in Spark (docs/reference/options.md). A value may also be given as an object instead
+of
+text: a number, a record type, a list, a dict.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ log = logging.getLogger("pbio_spark")
 
 Path: TypeAlias = "str | os.PathLike[str]"
 RecordType: TypeAlias = "Format | Record | pa.Schema | Mapping[str, Any] | str"
-"""What a file's records can be described by; a string or a mapping is the JSON of a record type."""
+"""How the records of a file may be described; a string or a mapping is the JSON of a record type."""
 
 _PENDING = 1000
-"""How many rows wait until they are encoded together: one alone costs as much as hundreds."""
+"""How many rows are collected before encoding: encoding one costs as much as hundreds."""
 
 _SUBSCRIBE = "pbio_spark.ChannelSpace.open(path).channel(name).subscribe(...) reads the events of a channel"
 
@@ -64,14 +65,15 @@ _OF_ONE_FILE = (*_DECIDED_BY_A_FORMAT, "null_value", "format_store", "kafka")
 
 
 def read(paths: Path | Sequence[Path], **options: Any) -> Iterator[dict[str, Any]]:
-    """The records of files, one after the other, as dicts of Python values.
+    """The records of files, one by one, as dicts of Python values.
 
     Args:
         paths: files, folders or globs, or several of them.
-        options: as for `read_batches`, `schema` and `columns` included.
+        options: as for `read_batches`, including `schema` and `columns`.
 
-    Raises what `read_batches` raises; PBIO_BAD_VALUE for a date or a time outside the years 1 to 9999, which Python's
-    lack. Under DROPMALFORMED such a record is left out, under PERMISSIVE its column is null; `read_arrow` keeps it.
+    Raises what `read_batches` raises; PBIO_BAD_VALUE for a date or a time outside the years 1 to 9999, which Python
+    cannot represent. Under DROPMALFORMED such a record is left out, under PERMISSIVE its column is null; `read_arrow`
+    keeps it.
 
     >>> import tempfile, pbio_spark as pbio
     >>> path = tempfile.mkdtemp() + "/loads.ffs"
@@ -95,24 +97,24 @@ def read_batches(
     columns: Iterable[str] | None = None,
     **options: Any,
 ) -> pa.RecordBatchReader:
-    """The records of files as Arrow batches of one schema. Only the batch that is being looked at is in memory.
+    """The records of files as Arrow batches of one schema. Only one batch at a time is in memory.
 
     Args:
         paths: files, folders or globs, or several of them.
-        schema: the columns that are wanted, with their types, as `.schema(...)` in Spark.
-        columns: the names of those that are wanted, with the types that they have.
-        options: of the data source for reading, such as `filter`, `readerFormat`, `mode`, `metadataColumn`.
+        schema: the wanted columns with their types, as with `.schema(...)` in Spark.
+        columns: the names of the wanted columns, which keep their types.
+        options: reading options of the data source, such as `filter`, `readerFormat`, `mode`, `metadataColumn`.
 
     Raises:
         PbioError: PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_UNKNOWN_COLUMN, PBIO_PATH_NOT_FOUND, PBIO_SEVERAL_FORMATS,
-            PBIO_UNFILLED and the other errors of planning at once; those of records when their batch is read.
+            PBIO_UNFILLED and the other planning errors at once; errors of records when their batch is read.
     """
     parsed = options_of(options, Scope.READ, ("schema", "columns"))
     listed = _listed(paths)
     if parsed.reads_channels:
         raise PbioError("PBIO_BAD_OPTION", "channels are not files", file=listed[0], hint=_SUBSCRIBE)
     if schema is not None and columns is not None:
-        raise PbioError("PBIO_BAD_OPTION", "schema and columns both say what is wanted", hint="give one of them")
+        raise PbioError("PBIO_BAD_OPTION", "schema and columns exclude each other", hint="give one of them")
     if schema is not None and not isinstance(schema, pa.Schema):
         reason = f"schema is a {type(schema).__name__}, not a pyarrow.Schema"
         raise PbioError("PBIO_BAD_OPTION", reason, hint="name the columns alone with columns=[...]")
@@ -130,7 +132,7 @@ def read_batches(
 
 
 def read_formats(paths: Path | Sequence[Path]) -> list[Format]:
-    """The formats that files describe, in the order in which they are met. Raises PBIO_PATH_NOT_FOUND, PBIO_NOT_FFS."""
+    """The formats that files describe, in the order of their appearance. Raises PBIO_PATH_NOT_FOUND, PBIO_NOT_FFS."""
     return list(paths_to_formats(_listed(paths)))
 
 
@@ -145,16 +147,16 @@ def open_writer(
 ) -> RecordWriter:
     """A file to write records to; a context manager.
 
-    Rows are what `read` gives: times are datetimes, nulls are None. An encoder is compiled for each type, some seconds
-    when it is new; `FileWriter` does without, and takes values as `decode` gives them.
+    Rows have the form that `read` returns: times are datetimes, nulls are None. An encoder is compiled for each new
+    type, which takes some seconds; `FileWriter` needs none, and takes values as `decode` returns them.
 
     Args:
-        path: of the file, which is made or, without `append`, replaced.
-        type: of the records: a record type or its JSON, an Arrow schema, or the format itself.
-        append: continue the file, if it is there; on the local disk.
+        path: of the file, which is created or, without `append`, replaced.
+        type: of the records: a record type or its JSON, an Arrow schema, or a format.
+        append: continue an existing file; only on the local disk.
         indexed: interleave FFS's index blocks.
-        beside: formats that the file describes too, such as those that a format's transforms lead to.
-        options: of the data source for writing, where they concern one file: `machine`, `nullValue`, `formatStore`;
+        beside: more formats for the file to describe, such as the targets of a format's transforms.
+        options: writing options of the data source that apply to a single file: `machine`, `nullValue`, `formatStore`;
             for an Arrow schema also `nulls`, `formatName`, `transforms`, `writeFormat`.
 
     Raises:
@@ -191,14 +193,14 @@ def open_writer(
 
 @dataclass(slots=True)
 class _Pending:
-    """Rows that wait to be encoded, and how many came before them."""
+    """Rows to be encoded, and the number of rows before them."""
 
     rows: list[Mapping[str, Any]]
     before: int = 0
 
 
 class RecordWriter:
-    """A file of records of one format being written. Made by `open_writer`.
+    """A file of records of one format that is being written. Made by `open_writer`.
 
     Attributes:
         format: of its records.
@@ -214,10 +216,10 @@ class RecordWriter:
         self._fields = frozenset(field.name for field in format.record.fields)
 
     def write(self, rows: Mapping[str, Any] | Iterable[Mapping[str, Any]] | pa.Table | pa.RecordBatch) -> None:
-        """Write a row, several rows, or the rows of a table. A row that leaves out a field says null.
+        """Write a row, several rows, or the rows of a table. A field that a row leaves out is null.
 
-        Raises PBIO_UNKNOWN_COLUMN, PBIO_BAD_VALUE, PBIO_CANNOT_BE_NULL, with the number of the row since the writer
-        was opened: here, or in `flush` or `close`, for rows wait until some hundreds are encoded together.
+        Raises PBIO_UNKNOWN_COLUMN, PBIO_BAD_VALUE, PBIO_CANNOT_BE_NULL, with the number of the row since the writer was
+        opened. They may come from `flush` or `close`, since some hundreds of rows are collected and encoded together.
         """
         if isinstance(rows, pa.Table | pa.RecordBatch):
             self.flush()
@@ -236,7 +238,7 @@ class RecordWriter:
         given: Iterable[Any] = (rows,) if isinstance(rows, Mapping) else rows
         for row in given:
             self._pending.rows.append(row)
-            is_odd = not isinstance(row, Mapping) or not self._fields.issuperset(row)  # said at once
+            is_odd = not isinstance(row, Mapping) or not self._fields.issuperset(row)  # reported at once
             if is_odd or len(self._pending.rows) >= _PENDING:
                 self._encode_pending()
 
@@ -246,12 +248,12 @@ class RecordWriter:
         self._file.comment(text)
 
     def flush(self) -> None:
-        """Write the rows that wait, and hand everything to the file system. Raises what `write` raises."""
+        """Write collected rows, and hand everything to the file system. Raises what `write` raises."""
         self._encode_pending()
         self._file.flush()
 
     def close(self) -> None:
-        """Write the rows that wait, and close the file. Raises what `write` raises, after closing."""
+        """Write collected rows, and close the file. Raises what `write` raises, after closing."""
         try:
             self._encode_pending()
         finally:
@@ -259,7 +261,7 @@ class RecordWriter:
                 self._file.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_pending", None) and self._pending.rows:  # closing leaves none
+        if getattr(self, "_pending", None) and self._pending.rows:  # none are left after closing
             count = len(self._pending.rows)
             log.warning("%s: the writer was never closed: %d rows are lost; use `with`, or close()", self._path, count)
             with suppress(Exception):
@@ -280,7 +282,7 @@ class RecordWriter:
         try:
             self._encode(rows_to_batch(pending.rows, self.format))
         except PbioError:
-            # Which one it is, and all before it.
+            # Find the bad row, and write those before it.
             for number, row in enumerate(pending.rows, pending.before):
                 try:
                     self._encode(rows_to_batch([row], self.format))
@@ -339,10 +341,10 @@ def _format_of(type_: RecordType, options: Options, given: Mapping[str, str]) ->
     decided = _DECIDED_BY_A_FORMAT if isinstance(type_, Format) else _DECIDED_BY_A_FORMAT[3:]
     for name in decided:
         if option_name(name).lower() in (one.lower() for one in given):
-            reason = f"option {option_name(name)!r} means nothing beside a {type(type_).__name__}, which decides that"
+            reason = f"option {option_name(name)!r} has no effect with a {type(type_).__name__}, which decides that"
             hint = "leave it out, or give an Arrow schema"
             if name == "nulls":
-                hint = "a field of it has nulls if it is a pointer, such as '*float64' in JSON or Pointer(FLOAT64); or "
+                hint = "a field can be null if it is a pointer, such as '*float64' in JSON or Pointer(FLOAT64); or "
                 hint += "give an Arrow schema, to which the option applies"
             raise PbioError("PBIO_BAD_OPTION", reason, hint=hint)
     if isinstance(type_, Format):
@@ -369,5 +371,5 @@ def _open(path: Path, *, append: bool, indexed: bool) -> FileWriter:
                 return FileWriter(target, indexed=indexed, append=append and os.path.exists(target))
             return FileWriter(fs.open(target, "wb"), indexed=indexed, owned=True)
     except FileNotFoundError:
-        reason, hint = "the folder of the file is not there", "make it first"
+        reason, hint = "the folder of the file does not exist", "make it first"
         raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=os.fspath(path), hint=hint) from None

@@ -1,7 +1,7 @@
-"""Pictures for notebooks: the descent of formats, how well they fit, the history of fields, the flow of events.
+"""Pictures for notebooks: the lineage of formats, how well they match, the history of fields, the flow of events.
 
     lineage_plot       formats and the transforms between them
-    score_map          the mismatch ratio of all against all, as a heat map
+    score_map          the mismatch ratios of all pairs, as a heat map
     presence_timeline  the fields of the versions of a record type
     channel_flow       the events of a channel space, commit by commit
 

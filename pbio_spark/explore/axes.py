@@ -1,4 +1,4 @@
-"""Axes to draw into, and the look of the pictures."""
+"""Axes to draw into, and the style of the pictures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def short(key: str) -> str:
-    """A shortened key: the end of an ID tells formats apart, its beginning hardly does.
+    """A shortened key: formats differ in the ends of their IDs, hardly in the beginnings.
 
     >>> short("0200001b54f71865393441e7"), short("old")
     ('…393441e7', 'old')

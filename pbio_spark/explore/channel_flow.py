@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pbio_spark.channels import ChannelInfo, ChannelSpace
 
 MAX_CHANNELS = 100
-"""The most channels that are drawn unless they are named."""
+"""The most channels that are drawn by default."""
 MAX_COMMITS = 1000
-"""The number of last commits that are drawn."""
+"""The number of recent commits that are drawn."""
 COUNT: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 6, "color": INK}
 COLORS = (BLUE, ORANGE, "#2f855a", "#805ad5", "#b7791f", "#c53030")
 
@@ -25,9 +25,9 @@ COLORS = (BLUE, ORANGE, "#2f855a", "#805ad5", "#b7791f", "#c53030")
 def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax: Axes | None = None) -> Axes:
     """A line for each channel from its creation on, a dot for its events in each commit, larger for more.
 
-    The colour tells the events' formats apart. A dashed arrow leads to a derived channel, with how many
-    events its code looked at, how many came of them, and how many bytes that saves; a triangle shows how far a
-    named subscriber has acknowledged.
+    The colour of a dot is that of the events' format. A dashed arrow leads to a derived channel, labelled with how many
+    events its code processed, how many it produced, and how many bytes that saved; a triangle shows how far a named
+    subscriber has acknowledged.
 
     Args:
         channels: the names of the channels to draw; None for all.
@@ -86,7 +86,7 @@ def _draw_events(
 
 
 def counts_of(space: ChannelSpace, infos: Iterable[ChannelInfo]) -> dict[int, str]:
-    """How many events came into and out of derived channels, by ID; those of which nobody has reported are left out."""
+    """How many events went into and came out of derived channels, by ID; channels without reports are left out."""
     wanted = {info.name: info.id for info in infos}
     rows = [row for row in space.derivations() if row.channel in wanted and row.reported is not None]
     seen: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""What users have of formats (files, formats, a graph) -> what pictures show."""
+"""Files, formats or a graph, as given -> what pictures show."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pbio_spark.formats.formats_to_graph import formats_to_graph
 
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 Formats: TypeAlias = "Paths | Iterable[Format] | TransformGraph"
-"""Files, folders or globs whose formats are meant, formats, or a graph of them."""
+"""Files, folders or globs with formats; formats; or a graph of them."""
 
 _HINT = "give a path, formats such as pbio.read_formats(path) gives, a TransformGraph, or "
 
 
 def given_to_lineage(given: Lineage | Formats) -> Lineage:
-    """The lineage of what is given. Raises PBIO_BAD_VALUE, and what reading the files raises."""
+    """The lineage of the given formats. Raises PBIO_BAD_VALUE, and what reading the files raises."""
     return given if isinstance(given, Lineage) else lineage(_graph_of(given, "morph.lineage(graph)"))
 
 
@@ -51,6 +51,6 @@ def _graph_of(given: Formats, other: str) -> TransformGraph:
     formats = [one for one in several if isinstance(one, Format)]
     paths = [one for one in several if isinstance(one, str | os.PathLike)]
     if not isinstance(given, Iterable) or len(formats) + len(paths) < len(several):
-        reason = f"a picture of formats cannot be made of {type(given).__name__}"
+        reason = f"a picture of formats cannot be made from {type(given).__name__}"
         raise PbioError("PBIO_BAD_VALUE", reason, hint=_HINT + other)
     return formats_to_graph([*formats, *(read_formats(paths) if paths else ())])

@@ -16,7 +16,7 @@ def lineage_plot(lineage: Lineage | Formats, ax: Axes | None = None) -> Axes:
     """A box for each record type, an arrow for each transform; a dashed box is a format without a description.
 
     Args:
-        lineage: as `morph.lineage` gives it, or what it is made of: a graph, formats, or paths of files.
+        lineage: from `morph.lineage`, or its source: a graph, formats, or paths of files.
 
     Raises PBIO_MISSING_EXTRA, PBIO_BAD_VALUE for anything else, and what `pbio.read_formats` raises.
     """
@@ -46,9 +46,9 @@ def lineage_plot(lineage: Lineage | Formats, ax: Axes | None = None) -> Axes:
 
 
 def places_of(lineage: Lineage) -> dict[str, tuple[float, float]]:
-    """The place of each record type: above all types that it has transforms to, beside others of its height."""
+    """The position of each record type: above all types that it has transforms to, beside others of its height."""
     heights: dict[str, int] = {}
-    for relative in lineage.types:  # oldest first, so that only in cycles a place is still unknown
+    for relative in lineage.types:  # oldest first, so a place can be unknown only in cycles
         below = [heights[key] for key in relative.older if key in heights]
         heights[relative.key] = 1 + max(below, default=-1)
     rows: dict[int, list[str]] = {}
@@ -63,7 +63,7 @@ def places_of(lineage: Lineage) -> dict[str, tuple[float, float]]:
 
 
 def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    # Straight where the formats are neighbours; a bow keeps clear of boxes between them.
+    # Straight between neighbours; a curve avoids boxes in between.
     is_far = abs(start[1] - end[1]) > 1 or start[1] <= end[1]
     style = {"arrowstyle": "-|>", "color": INK, "shrinkA": 22, "shrinkB": 22, "linewidth": 1}
     ax.annotate("", end, start, arrowprops={**style, "connectionstyle": f"arc3,rad={0.35 if is_far else 0}"})

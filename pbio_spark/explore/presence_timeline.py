@@ -48,13 +48,13 @@ def presence_timeline(versions: Mapping[str, Record] | Formats, ax: Axes | None 
     ax.grid(axis="y", color=PALE, linewidth=0.5)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    ax.set_title("light: there, dark: new, diamond: another type", fontsize=9, loc="left")
+    ax.set_title("light: present, dark: new, diamond: new type", fontsize=9, loc="left")
     return ax
 
 
 def field_types(record: Record) -> Iterator[tuple[str, Type]]:
-    """The path and type of every field that readers see, fields of a structure after it; a structure is not entered
-    inside itself."""
+    """The path and type of every field that readers see; the fields of a structure follow it. A structure inside itself
+    is not entered again."""
     structs = {struct.name: struct for struct in record.structs}
     stack: list[tuple[Field, str, tuple[str, ...]]] = [(f, f.name, (record.name,)) for f in reversed(record.fields)]
     while stack:

@@ -1,4 +1,4 @@
-"""`score_map`: the mismatch ratio of all against all, as a heat map."""
+"""`score_map`: the mismatch ratios of all pairs, as a heat map."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """For tests of programs that use PBIO: hypothesis strategies of formats and records.
 
-    strategies  record types, formats of them on machines, and values of formats
+    strategies  record types, their formats on machines, and values of formats
 
-It needs hypothesis, which `pip install 'pbio-spark[testing]'` brings.
+It needs hypothesis: `pip install 'pbio-spark[testing]'`.
 """
 
 from pbio_spark.extras import require

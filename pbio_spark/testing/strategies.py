@@ -1,8 +1,8 @@
-"""Hypothesis strategies: record types, formats of them on machines, and values of formats.
+"""Hypothesis strategies: record types, their formats on machines, and values of formats.
 
-    record_types()   ecode.types.Record, recursive ones too
+    record_types()   ecode.types.Record, including recursive ones
     formats()        a Format: a record type laid out for some machine, of any body version and float format
-    values(format)   a record's values as `pbio_spark.wire.decode` gives them: encoding and decoding returns them
+    values(format)   a record's values in the form of `pbio_spark.wire.decode`: encoding and decoding preserve them
 
 `Limits` leave out of formats and record types what a test's subject cannot handle.
 """
@@ -62,7 +62,7 @@ def _structs(draw: st.DrawFn, limits: Limits, names: list[str], position: int) -
     behind = names if limits.recursive else in_place
     for name in draw(_names("f", 1, limits.fields)):
         fields.append(Field(name, _type(draw, limits, limits.depth, in_place, behind, controls)))
-    for name in in_place[:1]:  # else most structures would be out of reach
+    for name in in_place[:1]:  # otherwise most structures would be unreachable
         fields.append(Field("next", draw(_links(limits, name, controls))))
     if limits.recursive and (limits.pointers or controls) and draw(st.booleans()):
         fields.append(Field("self", draw(_links(limits, names[position], controls).filter(_is_behind))))
@@ -84,7 +84,7 @@ def _is_behind(type_: Type) -> bool:
 
 
 def _names(prefix: str, least: int, most: int) -> st.SearchStrategy[list[str]]:
-    """Different names; as many of them as few, where lists of hypothesis are mostly short."""
+    """Distinct names; every count is equally likely, while hypothesis prefers short lists."""
     return st.sampled_from(range(least, most + 1)).flatmap(
         lambda count: st.lists(NAMES.map(prefix.__add__), min_size=count, max_size=count, unique=True)
     )
@@ -118,7 +118,7 @@ def _type(
 
 @st.composite
 def formats(draw: st.DrawFn, limits: Limits = Limits()) -> Format:
-    """Formats of machines that exist, and of some that could: gaps between fields, odd float formats, short IDs."""
+    """Formats of existing and of imaginable machines: gaps between fields, odd float formats, short IDs."""
     machine = draw(MACHINE_NAMES)
     form = record_to_format(draw(record_types(limits)), machine, body_version=draw(st.integers(0, 2)))
     layouts = replace(
@@ -134,7 +134,7 @@ def formats(draw: st.DrawFn, limits: Limits = Limits()) -> Format:
 
 
 def _spread(layout: StructLayout, gaps: list[int]) -> StructLayout:
-    """The structure with some bytes more before each field and at its end."""
+    """The structure with padding before each field and at its end."""
     sums = list(accumulate(gaps))
     fields = tuple(replace(field, offset=field.offset + sums[i]) for i, field in enumerate(layout.fields))
     return replace(layout, fields=fields, record_length=layout.record_length + sums[len(fields)])
@@ -142,7 +142,7 @@ def _spread(layout: StructLayout, gaps: list[int]) -> StructLayout:
 
 @st.composite
 def values(draw: st.DrawFn, form: Format) -> dict[str, Any]:
-    """A record's values. In recursive structures some targets are met again, also in cycles, but never the record."""
+    """A record's values. In recursive structures some targets repeat, also in cycles, but never the record itself."""
     return _Values(draw, form).struct(form.name, 3)
 
 
@@ -182,7 +182,7 @@ class _Values:
                 return self.draw(basic_values(type_))
 
     def target(self, type_: Type, extents: tuple[int, ...], owner: dict[str, Any], depth: int, shares: bool) -> Any:
-        """What a pointer leads to; where pointers share, perhaps something that one has led to before."""
+        """The target of a pointer; with sharing, perhaps the target of an earlier pointer."""
         before: list[Any] = self.targets.setdefault((type_, extents), []) if shares else []
         is_shared: bool = bool(before) and self.draw(st.booleans())
         if is_shared:
@@ -237,8 +237,8 @@ def basic_values(type_: Basic) -> st.SearchStrategy[Any]:
 
 
 def same_values(one: Any, other: Any) -> bool:
-    """Whether two values are equal: NaN is NaN, 0.0 is not -0.0, the order of fields counts, and what one shares, the
-    other shares."""
+    """Whether two values are equal: NaN is NaN, 0.0 is not -0.0, the order of fields counts, and both share the same
+    parts."""
     partners: dict[int, int] = {}
     waiting = [(one, other)]
     while waiting:
@@ -254,6 +254,6 @@ def same_values(one: Any, other: Any) -> bool:
             if len(a) != len(b) or (isinstance(a, dict) and list(a) != list(b)):
                 return False
             waiting += zip(a.values(), b.values(), strict=True) if isinstance(a, dict) else zip(a, b, strict=True)
-        elif repr(a) != repr(b):  # NaN is not equal to itself, and 0.0 is to -0.0
+        elif repr(a) != repr(b):  # NaN is not equal to itself, and 0.0 equals -0.0
             return False
     return True

@@ -147,7 +147,7 @@ def test_formats_are_found_by_id_with_those_that_they_lead_to(file: Path, tmp_pa
     [
         ({"writeFormat": "{file}#raeding"}, "did you mean 'reading'"),
         ({"writeFormat": "{file}.no"}, "FILE#NAME"),
-        ({"writeFormat": "{file}", "machine": "sparc"}, "'machine' means nothing beside writeFormat"),
+        ({"writeFormat": "{file}", "machine": "sparc"}, "'machine' has no effect with writeFormat"),
         ({"writeFormat": "{file}", "byteOrder": "big"}, "'byteOrder' means nothing"),
         ({"writeFormat": "{file}", "nulls": "mask"}, "'nulls' means nothing"),
         ({"writeFormat": "{file}", "formatName": "x"}, "'formatName' means nothing"),

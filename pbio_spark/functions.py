@@ -60,8 +60,8 @@ def from_pbio(
     Args:
         data: the column.
         schema: of the structure, as DDL or a type; `schema_of_pbio` makes one.
-        formats: known ones; for these and those already in the store, everything is compiled here. Others are looked up in
-            the store when they appear.
+        formats: known ones; everything for these and those already in the store is compiled here. Others are looked
+            up in the store when they appear.
         options: of the data source, names in any case.
         origin: where records come from, for errors: a column of structures, or the names of columns, such as
             `["topic", "partition", "offset"]`.
@@ -158,7 +158,7 @@ def _known(formats: Iterable[Format], options: Options) -> tuple[Format, ...]:
 
 
 def _selected(known: Iterable[Format], options: Options) -> list[Format]:
-    """The formats that the options select. Raises PBIO_SEVERAL_FORMATS if they have several names and none is chosen."""
+    """The formats that the options select. Raises PBIO_SEVERAL_FORMATS if none of several names is chosen."""
     selected = [form for form in known if is_wanted(form, options)]
     names = dict.fromkeys(form.name for form in selected)
     if len(names) > 1 and not (options.format_name or options.format_id or options.reader_format):

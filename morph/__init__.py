@@ -32,6 +32,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ecode.suggest import no_attribute
+
 if TYPE_CHECKING:
     from morph.comparison.convertible import field_fits
     from morph.comparison.differences import Comparison, compare, diff, mismatch_ratio, weight
@@ -105,4 +107,4 @@ def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"morph.{home}"), name)
-    raise AttributeError(f"module 'morph' has no attribute {name!r}")
+    raise no_attribute(__name__, name, __all__)

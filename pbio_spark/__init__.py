@@ -236,13 +236,15 @@ def __getattr__(name: str) -> Any:
     if name == "parse_record":
         return import_module("pbio_spark.formats.record_json").json_to_record
     if name in _SPARK:
-        # Imported here: most users of this module never need a hint.
         from pbio_spark.extras import require
 
         require("pyspark", "spark")
     if name in _HOME_OF:
         return getattr(import_module(_HOME_OF[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Imported here: most of what this module gives needs no error with a hint.
+    from ecode.suggest import no_attribute
+
+    raise no_attribute(__name__, name, __all__)
 
 
 def __dir__() -> list[str]:

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import Record
-from pbio_spark.columns import Encoder, format_to_encoder, rows_to_batch, with_row
+from pbio_spark.columns import Encoder, check_rows, format_to_encoder, rows_to_batch, with_row
 from pbio_spark.disk import into_what_is_there
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -229,12 +229,8 @@ class RecordWriter:
                 raise with_row(error, rows) from None
             self._pending.before += rows.num_rows
             return
-        if not isinstance(rows, Iterable):
-            raise PbioError(
-                "PBIO_BAD_VALUE",
-                f"expected rows or Arrow columns, not {_kind(rows)}",
-                hint="give a dict, a list of dicts, or a pyarrow.Table",
-            )
+        if not isinstance(rows, Mapping):
+            check_rows(rows)
         given: Iterable[Any] = (rows,) if isinstance(rows, Mapping) else rows
         for row in given:
             self._pending.rows.append(row)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import pbio_spark
+
 ROOT = Path(__file__).parents[1]
 
 LAYERS = (
@@ -129,6 +131,18 @@ def test_every_public_name_of_a_closed_package_is_there_and_in_its_own_home(pack
     assert all(hasattr(module, name) for name in module.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = module.nothing
+    name = max(module.__all__, key=len)
+    with pytest.raises(AttributeError, match=f"; did you mean '{name}'[?]$"):
+        getattr(module, name[:3] + name[4:])
+    assert not hasattr(module, "__wrapped__")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("read_arow", "read_arrow"), ("Formt", "Format"), ("parse_recrod", "parse_record")]
+)
+def test_a_misspelled_name_of_the_module_is_suggested(name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; did you mean '{meant}'[?]$"):
+        getattr(pbio_spark, name)
 
 
 @pytest.mark.parametrize("room", ["ecode.types", "ecode.native"])

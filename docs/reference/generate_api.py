@@ -64,8 +64,10 @@ def api() -> str:
 def _entry(name: str) -> list[str]:
     value = getattr(pbio, name)
     if isinstance(value, types.ModuleType):
-        members = ", ".join(f"`{member}`" for member in value.__all__)
-        return [f"### `pbio.{name}`", "", _paragraph(value), "", members]
+        members = [(member, getattr(value, member)) for member in value.__all__]
+        rooms = [f"`{member}`" for member, held in members if isinstance(held, types.ModuleType)]
+        listed = [f"- `{member}{_signature(held)}`: {_paragraph(held)}" for member, held in members if callable(held)]
+        return [f"### `pbio.{name}`", "", _paragraph(value), "", *listed, *rooms]
     lines = [f"### `pbio.{name}{_signature(value)}`", "", _paragraph(value)]
     if isinstance(value, type):
         methods = []

@@ -36,6 +36,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ecode.suggest import no_attribute
+
 if TYPE_CHECKING:
     from pbio_spark.channels.channel import Channel
     from pbio_spark.channels.commits.checked import check_name
@@ -179,4 +181,4 @@ def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"pbio_spark.channels.{home}"), name)
-    raise AttributeError(f"module 'pbio_spark.channels' has no attribute {name!r}")
+    raise no_attribute(__name__, name, __all__)

@@ -35,7 +35,9 @@ def cat(
     files: Files,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Comments, formats and index blocks too.")] = False,
-    number: Annotated[int | None, typer.Option("-n", min=0, help="Stop after N lines of each file.")] = None,
+    number: Annotated[
+        int | None, typer.Option("-n", min=0, metavar="N", help="Show only the first N lines of each file.")
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Continue after bad records and damage; report them on standard error.")
     ] = False,
@@ -82,7 +84,7 @@ def cat(
 
 
 def _json_lines(scanner: Scanner, found: Iterable[Item], everything: bool, bad: Bad) -> Iterator[str]:
-    return (line for line in items_to_json(scanner, bad, found) if everything or line.startswith(DATA_LINE))
+    return (line for line in items_to_json(scanner, bad, found, empty=True) if everything or line.startswith(DATA_LINE))
 
 
 def _text_lines(scanner: Scanner, found: Iterable[Item], everything: bool, bad: Bad) -> Iterator[str]:
@@ -91,7 +93,8 @@ def _text_lines(scanner: Scanner, found: Iterable[Item], everything: bool, bad: 
             case ItemKind.DATA:
                 try:
                     format_ = scanner.format_of(item)
-                    value = record_to_json(format_, scanner.read(item), file=scanner.window.name, offset=item.payload)
+                    name, at = scanner.window.name, item.payload
+                    value = record_to_json(format_, scanner.read(item), empty=True, file=name, offset=at)
                 except PbioError as error:
                     bad(item, error)
                     continue

@@ -135,7 +135,8 @@ def _check_direction(paths: Sequence[str], kind: FileKind, output: str) -> None:
             "JSON lines convert to records, and records convert to columns",
             file=output,
             hint="for records, name files in .jsonl and an output in .ffs; for columns, files of records and an output "
-            "in .parquet, .csv, .jsonl or .arrow",
+            "in .parquet, .csv, .jsonl or .arrow; of any other file, Spark or pyarrow make a table, which "
+            "df.write.format('pbio') or pbio.open_writer takes",
         )
 
 

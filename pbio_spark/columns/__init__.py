@@ -19,6 +19,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ecode.suggest import no_attribute
+
 if TYPE_CHECKING:
     from pbio_spark.columns.checksums import checksum_kernel, record_checksums
     from pbio_spark.columns.decode.converter import Converter, Decoded
@@ -77,7 +79,7 @@ if TYPE_CHECKING:
         struct_at,
         suggestion,
     )
-    from pbio_spark.columns.rows import Rows, rows_to_batch, with_row
+    from pbio_spark.columns.rows import Rows, check_rows, rows_to_batch, with_row
     from pbio_spark.columns.values import ValueReader, structs_to_values
 
 __all__ = [
@@ -151,6 +153,7 @@ __all__ = [
     "null_replacement",
     "schema_to_symbols",
     "Rows",
+    "check_rows",
     "rows_to_batch",
     "with_row",
     "ValueReader",
@@ -213,7 +216,7 @@ _HOMES = {
         "struct_at",
         "suggestion",
     ),
-    "rows": ("Rows", "rows_to_batch", "with_row"),
+    "rows": ("Rows", "check_rows", "rows_to_batch", "with_row"),
     "values": ("ValueReader", "structs_to_values"),
 }
 
@@ -222,4 +225,4 @@ def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"pbio_spark.columns.{home}"), name)
-    raise AttributeError(f"module 'pbio_spark.columns' has no attribute {name!r}")
+    raise no_attribute(__name__, name, __all__)

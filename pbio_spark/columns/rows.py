@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from ecode.suggest import did_you_mean
 from ecode.types import Array, Pointer, Record, Ref, Struct, Type
 from pbio_spark.errors import PbioError, step_to_text
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow.given import misfit
+from pbio_spark.formats.arrow.given import misfit, what_to_give
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.arrow.written import plain_schema
 
@@ -36,13 +36,7 @@ def rows_to_batch(given: Rows, form: Format | None) -> pa.RecordBatch:
         given = pa.RecordBatch.from_struct_array(_distinct(given).to_struct_array().combine_chunks())
     if isinstance(given, pa.RecordBatch):
         return _plain(_distinct(given))
-    if hasattr(given, "columns") or not isinstance(given, Iterable):
-        raise PbioError(
-            "PBIO_BAD_VALUE",
-            f"expected rows or Arrow columns, not {type(given).__name__}",
-            hint="convert a pandas frame with pyarrow.Table.from_pandas(frame); write a Spark frame with "
-            "df.write.format('pbio')",
-        )
+    check_rows(given)
     assert form is not None
     rows = list(given)
     try:
@@ -55,6 +49,34 @@ def rows_to_batch(given: Rows, form: Format | None) -> pa.RecordBatch:
                 error.reason = f"row {number}: {error.reason}"
                 raise error.at(format=form.name) from None
         raise
+
+
+def check_rows(given: Any) -> None:
+    """Raise PBIO_BAD_VALUE for what is neither columns nor a list of rows, before it is taken apart as one."""
+    hint = _row_hint(given)
+    if hasattr(given, "columns"):
+        hint = "convert a pandas frame with pyarrow.Table.from_pandas(frame); write a Spark frame with "
+        hint += "df.write.format('pbio')"
+    elif isinstance(given, Iterable) and not hint:
+        return
+    hint = hint or "give a dict, a list of dicts, or a pyarrow.Table"
+    raise PbioError("PBIO_BAD_VALUE", f"expected rows or Arrow columns, not {type(given).__name__}", hint=hint)
+
+
+def _row_hint(row: Any) -> str:
+    """How what has fields, and is no dict, becomes one; empty if nobody knows."""
+    if isinstance(row, type):
+        return ""
+    if is_dataclass(row):
+        return "a dataclass becomes a dict by dataclasses.asdict(row)"
+    if isinstance(row, tuple) and hasattr(row, "_asdict"):
+        return "a named tuple becomes a dict by row._asdict()"
+    if isinstance(row, str | bytes):
+        return "a line of JSON becomes a dict by json.loads(line)"
+    for method in ("to_dict", "asDict", "model_dump"):  # of pandas, Spark and pydantic
+        if hasattr(row, method):
+            return f"a {type(row).__name__} becomes a dict by row.{method}()"
+    return ""
 
 
 @lru_cache(256)
@@ -90,9 +112,8 @@ def _mappings_to_batch(rows: list[Any], record: Record, schema: pa.Schema) -> pa
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             why = "" if isinstance(error, OverflowError) else f": {error}"
             reason = f"{_first(values)} does not fit {field.type}{why}"
-            raise PbioError(
-                "PBIO_BAD_VALUE", reason, field=where, hint="convert the values, or give the field another type"
-            ) from error
+            hint = what_to_give(values[0], field.type)
+            raise PbioError("PBIO_BAD_VALUE", reason, field=where, hint=hint) from error
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
@@ -117,7 +138,7 @@ def _given_fields(
                 "PBIO_BAD_VALUE",
                 f"expected a mapping of fields to values, not {str(row)[:80]!r}",
                 field=None if where == "$" else where,
-                hint="give each row as a dict, such as {'x': 1}",
+                hint=_row_hint(row) or "give each row as a dict, such as {'x': 1}",
             )
         given.update(row)
     for name in sorted(given.difference(names), key=str):

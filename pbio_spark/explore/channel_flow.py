@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, ORANGE, PALE, axes_of
+from pbio_spark.explore.axes import BLUE, INK, LABEL, LIGHT_BLUE, ORANGE, PALE, axes_of, short, shortened, width_of
 from pbio_spark.extras import require
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ MAX_CHANNELS = 100
 MAX_COMMITS = 1000
 """The number of recent commits that are drawn."""
 COUNT: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 6, "color": INK}
+COLUMNS = 3
+"""Of the legend."""
 COLORS = (BLUE, ORANGE, "#2f855a", "#805ad5", "#b7791f", "#c53030")
 
 
@@ -42,7 +44,11 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
     first = max(1, last - MAX_COMMITS + 1)
     flows = flows_of(space, lines, first, last)
     counts = counts_of(space, infos)
-    ax = axes_of(ax, 3 + min(0.12 * (last - first + 1), 9), 0.9 + 0.5 * len(infos))
+    names = [shortened(info.name, LABEL) for info in infos]
+    keys = _keys(space, list(dict.fromkeys(format_id for _, _, format_id in flows)))
+    legend = min(len(keys), COLUMNS) * (0.4 + width_of(keys.values(), 7))
+    width = max(3 + min(0.12 * (last - first + 1), 9), legend)
+    ax = axes_of(ax, 0.3 + width_of(names) + width, 1.2 + 0.15 * len(keys) / COLUMNS + 0.6 * max(len(infos), 1))
     for info in infos:
         y, start = lines[info.id], max(info.id, first)
         ax.plot((start, last + 0.5), (y, y), color=PALE, linewidth=1, zorder=0)
@@ -51,14 +57,11 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
             arrow = {"arrowstyle": "-|>", "color": INK, "linestyle": "--", "linewidth": 0.8}
             ax.annotate("", (start, y), (start, parent), arrowprops=arrow)
             if info.id in counts:
-                ax.annotate(counts[info.id], (start, (y + parent) / 2), (4, 0), **COUNT)
-    _draw_events(ax, space, flows, lines)
-    for subscriber in space.subscribers():
-        if subscriber.channel in lines:
-            place = min(max(subscriber.position.version, first), last + 1) - 0.5, lines[subscriber.channel] + 0.28
-            ax.plot(*place, marker="^", color=LIGHT_BLUE, markeredgecolor=INK, markersize=6, zorder=3)
-            ax.annotate(subscriber.name, place, (6, -3), textcoords="offset points", fontsize=7, color=INK)
-    ax.set_yticks(range(len(infos)), [info.name for info in infos])
+                between = y - 0.5 if parent < y else y + 0.5
+                ax.annotate(counts[info.id], (start, between), (4, 0), **COUNT)
+    _draw_events(ax, keys, flows, lines)
+    _draw_subscribers(ax, space, lines, first, last)
+    ax.set_yticks(range(len(infos)), names)
     ax.set_ylim(max(len(infos), 1) - 0.4, -0.6)
     ax.set_xlim(first - 0.5, last + 1.5)
     ax.xaxis.set_major_locator(require("matplotlib.ticker", "viz").MaxNLocator(integer=True))
@@ -68,21 +71,45 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
     return ax
 
 
+def _keys(space: ChannelSpace, formats: Sequence[str]) -> dict[str, str]:
+    """What the legend calls formats, by ID: with the ends of IDs where names are not enough."""
+    found = {format_id: space.formats.get(bytes.fromhex(format_id)) for format_id in formats}
+    names = {key: key if form is None else f"{form.name}, {form.machine}" for key, form in found.items()}
+    times = Counter(names.values())
+    return {key: shortened(name, LABEL) + (f", {short(key)}" if times[name] > 1 else "") for key, name in names.items()}
+
+
+def _draw_subscribers(ax: Axes, space: ChannelSpace, lines: Mapping[int, int], first: int, last: int) -> None:
+    """A triangle for those of a channel that have come equally far, with their names."""
+    there: dict[tuple[int, int], list[str]] = {}
+    for subscriber in space.subscribers():
+        if subscriber.channel in lines:
+            version = min(max(subscriber.position.version, first), last + 1)
+            there.setdefault((lines[subscriber.channel], version), []).append(subscriber.name)
+    middle = (first + last) / 2
+    # Names of neighbours take turns in two lines, and lead from the triangle to where there is room.
+    for number, ((y, version), names) in enumerate(sorted(there.items())):
+        place, is_right = (version - 0.5, y + 0.28), version <= middle
+        ax.plot(*place, marker="^", color=LIGHT_BLUE, markeredgecolor=INK, markersize=6, zorder=3)
+        text = f"{names[0]} +{len(names) - 1}" if len(names) > 1 else names[0]
+        offset = (6 if is_right else -6, -3 if number % 2 == 0 else -10)
+        side = "left" if is_right else "right"
+        how: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "color": INK, "ha": side}
+        ax.annotate(shortened(text, LABEL), place, offset, **how)
+
+
 def _draw_events(
-    ax: Axes, space: ChannelSpace, flows: Mapping[tuple[int, int, str], int], lines: Mapping[int, int]
+    ax: Axes, keys: Mapping[str, str], flows: Mapping[tuple[int, int, str], int], lines: Mapping[int, int]
 ) -> None:
     """The dots of each format, and the legend of their colours; `lines` has the positions of the channels."""
     most = max(flows.values(), default=1)
-    formats = list(dict.fromkeys(format_id for _, _, format_id in flows))
-    for number, format_id in enumerate(formats):
+    for number, (format_id, label) in enumerate(keys.items()):
         dots = [(version, lines[channel], n) for (version, channel, of), n in flows.items() if of == format_id]
         x, y, counts = zip(*dots, strict=True)
-        form = space.formats.get(bytes.fromhex(format_id))
-        label = format_id if form is None else f"{form.name}, {form.machine}"
         sizes = [15 + 135 * count / most for count in counts]
         ax.scatter(x, y, s=sizes, color=COLORS[number % len(COLORS)], label=label, zorder=2)
-    if formats:
-        ax.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
+    if keys:
+        ax.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=COLUMNS, frameon=False)
 
 
 def counts_of(space: ChannelSpace, infos: Iterable[ChannelInfo]) -> dict[int, str]:

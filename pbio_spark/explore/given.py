@@ -20,14 +20,17 @@ _HINT = "give a path, formats such as pbio.read_formats(path) gives, a Transform
 
 
 def given_to_lineage(given: Lineage | Formats) -> Lineage:
-    """The lineage of the given formats. Raises PBIO_BAD_VALUE, and what reading the files raises."""
+    """The lineage of the given formats.
+
+    Raises PBIO_BAD_VALUE, PBIO_NO_SCHEMA without a format in the files, and what reading them raises.
+    """
     return given if isinstance(given, Lineage) else lineage(_graph_of(given, "morph.lineage(graph)"))
 
 
 def given_to_versions(given: Mapping[str, Record] | Formats) -> dict[str, Record]:
     """Record types, oldest first; those of files, formats and graphs are called `name@version`.
 
-    Raises PBIO_BAD_VALUE, and what reading the files raises.
+    Raises PBIO_BAD_VALUE, PBIO_NO_SCHEMA without a format in the files, and what reading them raises.
     """
     if isinstance(given, Mapping):
         wrong = [type(one).__name__ for one in given.values() if not isinstance(one, Record)]
@@ -46,11 +49,15 @@ def _graph_of(given: Formats, other: str) -> TransformGraph:
     if isinstance(given, TransformGraph):
         return given
     if isinstance(given, str | os.PathLike):
-        return formats_to_graph(read_formats(given))
+        given = [given]
     several = list(given) if isinstance(given, Iterable) else []
     formats = [one for one in several if isinstance(one, Format)]
     paths = [one for one in several if isinstance(one, str | os.PathLike)]
     if not isinstance(given, Iterable) or len(formats) + len(paths) < len(several):
         reason = f"a picture of formats cannot be made from {type(given).__name__}"
         raise PbioError("PBIO_BAD_VALUE", reason, hint=_HINT + other)
-    return formats_to_graph([*formats, *(read_formats(paths) if paths else ())])
+    found = read_formats(paths) if paths else []
+    if paths and not found:
+        reason = "there is no file, or none holds a format"
+        raise PbioError("PBIO_NO_SCHEMA", reason, file=os.fspath(paths[0]), hint="check the path")
+    return formats_to_graph([*formats, *found])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from morph import Lineage
-from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, PALE, axes_of, short
+from pbio_spark.explore.axes import BLUE, INK, LABEL, LIGHT_BLUE, PALE, axes_of, short, shortened, width_of
 from pbio_spark.explore.given import Formats, given_to_lineage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from morph.evolution.lineages import Relative
 
 
 def lineage_plot(lineage: Lineage | Formats, ax: Axes | None = None) -> Axes:
@@ -24,25 +26,38 @@ def lineage_plot(lineage: Lineage | Formats, ax: Axes | None = None) -> Axes:
     places = places_of(lineage)
     width = 1 + max((x for x, _ in places.values()), default=0)
     height = 1 + max((y for _, y in places.values()), default=0)
-    ax = axes_of(ax, 2.2 * width, 1.1 * height)
+    texts = {relative.key: _text(relative) for relative in lineage.types}
+    ax = axes_of(ax, max(0.5 + width_of(texts.values(), 9), 1.5) * width, 1.1 * height)
     for relative in lineage.types:
         for older in relative.older:
             _arrow(ax, places[relative.key], places[older])
     for relative in lineage.types:
         is_known = bool(relative.name)
-        more = f" +{len(relative.others)}" if relative.others else ""
-        text = f"{relative.label}\n{short(relative.key)}{more}"
         box = {
             "boxstyle": "round,pad=0.5",
             "facecolor": LIGHT_BLUE if is_known else "white",
             "edgecolor": BLUE if is_known else PALE,
             "linestyle": "solid" if is_known else "dashed",
         }
-        ax.text(*places[relative.key], text, ha="center", va="center", fontsize=9, color=INK, bbox=box, zorder=3)
-    ax.set_xlim(-0.6, width - 0.4)
-    ax.set_ylim(-0.6, height - 0.4)
+        ax.text(
+            *places[relative.key],
+            texts[relative.key],
+            ha="center",
+            va="center",
+            fontsize=9,
+            color=INK,
+            bbox=box,
+            zorder=3,
+        )
+    ax.set_xlim(-0.5, width - 0.5)
+    ax.set_ylim(-0.5, height - 0.5)
     ax.axis("off")
     return ax
+
+
+def _text(relative: Relative) -> str:
+    more = f" +{len(relative.others)}" if relative.others else ""
+    return f"{shortened(relative.label, LABEL)}\n{short(relative.key)}{more}"
 
 
 def places_of(lineage: Lineage) -> dict[str, tuple[float, float]]:

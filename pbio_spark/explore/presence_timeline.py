@@ -7,7 +7,20 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ecode.types import Field, Record, Type, references
-from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, ORANGE, PALE, axes_of, short, slant
+from pbio_spark.explore.axes import (
+    BLUE,
+    INK,
+    LABEL,
+    LIGHT_BLUE,
+    MANY,
+    ORANGE,
+    PALE,
+    axes_of,
+    short,
+    shortened,
+    slant,
+    width_of,
+)
 from pbio_spark.explore.given import Formats, given_to_versions
 
 if TYPE_CHECKING:
@@ -15,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_FIELDS = 200
 """The most fields that are drawn."""
+KEY = "light: present, dark: new, diamond: new type"
 
 
 def presence_timeline(versions: Mapping[str, Record] | Formats, ax: Axes | None = None) -> Axes:
@@ -28,7 +42,11 @@ def presence_timeline(versions: Mapping[str, Record] | Formats, ax: Axes | None 
     versions = given_to_versions(versions)
     fields = [dict(islice(field_types(record), MAX_FIELDS)) for record in versions.values()]
     paths = list(dict.fromkeys(path for types in fields for path in types))[:MAX_FIELDS]
-    ax = axes_of(ax, 2.5 + 0.8 * len(versions), 0.8 + 0.3 * len(paths))
+    labels, names = [short(key) for key in versions], [shortened(path, 2 * LABEL) for path in paths]
+    is_narrow = len(versions) > MANY
+    looks, below = slant(labels, is_narrow=is_narrow)
+    width = max((0.3 if is_narrow else 1.0) * len(versions), width_of([KEY], 9))
+    ax = axes_of(ax, 0.3 + width_of(names) + width, 0.7 + below + 0.3 * len(paths))
     for y, path in enumerate(paths):
         for x, types in enumerate(fields):
             if path not in types:
@@ -38,17 +56,17 @@ def presence_timeline(versions: Mapping[str, Record] | Formats, ax: Axes | None 
             ax.barh(y, 1, left=x - 0.5, height=0.7, color=LIGHT_BLUE if x == 0 or before is not None else BLUE)
             if is_changed:
                 ax.plot(x - 0.5, y, marker="D", markersize=6, color=ORANGE)
-                ax.annotate(str(types[path]), (x, y), ha="center", va="center", fontsize=8, color=INK)
-    labels = [short(key) for key in versions]
-    ax.set_xticks(range(len(versions)), labels, **slant(labels))
-    ax.set_yticks(range(len(paths)), paths)
+                said = "" if is_narrow else shortened(str(types[path]), 14)
+                ax.annotate(said, (x, y), ha="center", va="center", fontsize=8, color=INK)
+    ax.set_xticks(range(len(versions)), labels, **looks)
+    ax.set_yticks(range(len(paths)), names)
     ax.set_xlim(-0.5, max(len(versions), 1) - 0.5)
     ax.set_ylim(max(len(paths), 1) - 0.5, -0.5)
     ax.set_axisbelow(True)
     ax.grid(axis="y", color=PALE, linewidth=0.5)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    ax.set_title("light: present, dark: new, diamond: new type", fontsize=9, loc="left")
+    ax.set_title(KEY, fontsize=9, loc="left")
     return ax
 
 

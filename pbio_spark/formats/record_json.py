@@ -160,7 +160,7 @@ def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:
         path = f"$.{name}.{field}"
         type_, default = what if isinstance(what, list) and len(what) == 2 else (what, None)
         if not isinstance(type_, str) or not isinstance(default, bool | int | float | str | None):
-            _bad('a field must be a type, or ["type", default]', path)
+            _bad('a field must be a type, or ["type", default]', path, _hint_beside(name, field, what))
         text = _EMPTY.sub(ANY_LENGTH, type_.strip())
         is_binary = text.lower() == BINARY and text not in structs
         if (is_binary or ANY_LENGTH in text) and _count_of(field) not in fields:
@@ -171,6 +171,18 @@ def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:
             made_of, logical = _type(_with_count(text, field, path), structs, path, 0)
             made.append(Field(field, made_of, Notes(logical=logical, default=default)))
     return Struct(name, tuple(made))
+
+
+def _hint_beside(name: str, field: str, what: Any) -> str:
+    """How a structure is described that was written where its field is."""
+    inner = what[0] if isinstance(what, list) and len(what) == 1 else what
+    if isinstance(inner, str):
+        return f'an array of any length is "{inner}[]"'
+    if not isinstance(inner, dict):
+        return ""
+    own = field if field != name else f"{field}_part"
+    made = {name: {field: f"{own}[]" if inner is not what else own}, own: inner}
+    return f"describe the structure beside the one that holds it: {json.dumps(made)[:300]}"
 
 
 def _with_count(text: str, field: str, path: str) -> str:

@@ -17,6 +17,7 @@ that claims bytes beyond the end, among them sound items, has a damaged length.
 from __future__ import annotations
 
 import os
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -288,14 +289,17 @@ _COMPRESSED = {
     b"PK\3\4": "ZIP",
 }
 AVRO = b"Obj\1"
+_BY_TABLE = "{} makes a table of it that open_writer takes"
 _OTHERS = {
-    b"PAR1": ("a Parquet", "parquet"),
-    AVRO: ("an Avro", "avro"),
-    b"ORC": ("an ORC", "orc"),
-    b"ARROW1": ("an Arrow", ""),
-    b"\x89HDF": ("an HDF5", ""),
+    b"PAR1": ("a Parquet", f"Spark's format parquet reads it; {_BY_TABLE.format('pyarrow.parquet.read_table')}"),
+    AVRO: ("an Avro", "Spark's format avro reads it"),
+    b"ORC": ("an ORC", f"Spark's format orc reads it; {_BY_TABLE.format('pyarrow.orc.read_table')}"),
+    b"ARROW1": ("an Arrow", f"without Spark, {_BY_TABLE.format('pyarrow.feather.read_table')}"),
+    b"\x89HDF": ("an HDF5", _FFS_HEAD),
+    b"CDF": ("a netCDF", _FFS_HEAD),
 }
-"""How files that lie beside those of PBIO begin."""
+"""How files that lie beside those of PBIO begin, and what to do with them."""
+_BOM = b"\xef\xbb\xbf"
 
 
 def _what_it_is(head: bytes, name: str) -> tuple[str, str]:
@@ -317,10 +321,36 @@ def _what_it_is(head: bytes, name: str) -> tuple[str, str]:
     for start, what in _COMPRESSED.items():
         if head.startswith(start):
             return f"this is a {what} file", "decompress it first: FFS files are read as they are"
-    for start, (what, source) in _OTHERS.items():
+    for start, (what, hint) in _OTHERS.items():
         if head.startswith(start):
-            return f"this is {what} file", f"Spark's format {source} reads it" if source else _FFS_HEAD
-    return f"the file starts with {head[:4].hex(' ')}", _FFS_HEAD
+            return f"this is {what} file", hint
+    return _what_text_it_is(head, base) or (f"the file starts with {head[:4].hex(' ')}", _FFS_HEAD)
+
+
+def _what_text_it_is(head: bytes, base: str) -> tuple[str, str] | None:
+    """The same of a file that starts with text; None if it does not."""
+    try:
+        text = getincrementaldecoder("utf-8")().decode(head.removeprefix(_BOM))  # whose last letter may be cut
+    except UnicodeDecodeError:
+        return None
+    suffix = os.path.splitext(base)[1].lower()
+    if not text.strip() or not all(letter.isprintable() or letter in "\t\r\n" for letter in text):
+        return None
+    match text.strip()[0]:
+        case "{":
+            return "this looks like JSON", (
+                "`pbio convert FILE -o FILE.ffs` makes records of JSON lines, one object in each; Spark's format json "
+                "reads them, too"
+            )
+        case "[":
+            return "this looks like a JSON array", (
+                "Spark's format json reads it with multiLine=true; `pbio convert` takes JSON lines, one object in each"
+            )
+        case "<":
+            return "this looks like XML", "Spark's format xml reads it"
+    if suffix in (".csv", ".tsv"):
+        return "this looks like CSV", f"Spark's format csv reads it; {_BY_TABLE.format('pyarrow.csv.read_csv')}"
+    return f"this is text, which starts with {text.splitlines()[0][:20]!r}", _FFS_HEAD
 
 
 def legible_id(start: bytes) -> bytes:

@@ -39,6 +39,7 @@ def decode(
     *,
     text: str | None = "utf-8",
     strict: bool = True,
+    empty: bool = False,
     file: str | None = None,
     offset: int = 0,
 ) -> dict[str, Value]:
@@ -53,6 +54,7 @@ def decode(
     Args:
         text: the encoding of strings; None keeps them as bytes.
         strict: whether a string that is not in that encoding is an error; otherwise it stays bytes.
+        empty: whether an array without elements is an empty list, as in tables, and never None, as in C.
         file, offset: the place of the record, for errors.
 
     Raises:
@@ -71,7 +73,7 @@ def decode(
     record = bytes(record)
     try:
         start = check_header(format, record)
-        return _Decoder(images_of(format), bytes(record[start:]), start, text, strict).decode()
+        return _Decoder(images_of(format), bytes(record[start:]), start, text, strict, empty).decode()
     except PbioError as error:
         if error.offset is not None:
             error.offset += offset
@@ -81,12 +83,13 @@ def decode(
 class _Decoder:
     """One record being decoded. Offsets count from the base record, as they do in the bytes (7.3)."""
 
-    def __init__(self, images: Images, data: bytes, start: int, text: str | None, strict: bool) -> None:
+    def __init__(self, images: Images, data: bytes, start: int, text: str | None, strict: bool, empty: bool) -> None:
         self.images = images
         self.data = data
         self.start = start
         self.text = text
         self.strict = strict
+        self.empty = empty
         self.variant_part = align(images.top.length)
         self.room = room_of(len(data))
         self.met: dict[tuple[int, Type, tuple[int, ...]], Value] = {}
@@ -124,7 +127,7 @@ class _Decoder:
                     self.charge(VALUE_COST * empty_lists(extents), at, path)
                 if not (at := self.follow(at, size, path)):
                     # The target of a pointer, or an array with marks for null, is an array without elements.
-                    is_there = cost or (path is not None and path[1] in owner.null_bits)
+                    is_there = self.empty or cost or (path is not None and path[1] in owner.null_bits)
                     return nest([], extents) if is_there and not size else None
                 cost += size
         key = at, type_, tuple(extents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ecode.suggest import did_you_mean
 from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
@@ -41,6 +41,9 @@ def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> 
         return header_to_bytes(format, len(data)) + data
     except PbioError as error:
         raise error.at(format=format.name) from None
+
+
+_AS_STORED = "give what is stored, such as microseconds; open_writer and PbioSerializer take values as tables show them"
 
 
 class _Encoder:
@@ -156,9 +159,13 @@ class _Encoder:
         try:
             self.out[at : at + type_.size] = self.images.number_to_bytes(type_, value)
         except ValueError as error:
+            of_numpy: Any = value
+            own = of_numpy.item() if getattr(value, "shape", None) == () else value
+            if type(own) is not type(value):
+                self.number(type_, at, own, path)
+                return
             is_meant = isinstance(value, date | Decimal)
-            hint = "give what is stored, such as microseconds; PbioSerializer takes values as tables show them"
-            fail(str(error), path, hint if is_meant else None)
+            fail(str(error), path, _AS_STORED if is_meant else None)
 
     def string(self, slot: int, value: Value, path: Path) -> None:
         if value is None:
@@ -251,7 +258,13 @@ def flatten(value: Value, extents: list[int], path: Path) -> list[Value]:
         for rank, part in enumerate(level):
             if not isinstance(part, list) or len(part) != extent:
                 found = f"{len(part)} elements" if isinstance(part, list) else f"a {type(part).__name__}"
-                fail(f"{found}, but the array has {extent} elements", path_to_element(path, rank, extents[:depth]))
+                hint = None
+                if isinstance(part, str | bytes):
+                    hint = _AS_STORED.replace("microseconds", "[97, 98] for 'ab'")
+                elif hasattr(part, "__iter__"):
+                    hint = "give a list: list(value), or value.tolist() of an array of numpy's"
+                where = path_to_element(path, rank, extents[:depth])
+                fail(f"{found}, but the array has {extent} elements", where, hint)
         level = [inner for part in level if isinstance(part, list) for inner in part]
     return level
 

@@ -38,12 +38,15 @@ def items_to_json(
     scanner: Scanner,
     on_bad: Callable[[Item, PbioError], None] | None = None,
     items: Iterable[Item] | None = None,
+    *,
+    empty: bool = False,
 ) -> Iterator[str]:
     """The JSON lines of the items from the position of a scanner on; errors are those of the scanner and of `decode`.
 
     Args:
         on_bad: receives each record that cannot be decoded, and the error; without it the error is raised.
         items: those of the scanner, if not all that follow.
+        empty: as of `record_to_json`.
     """
     attributes: dict[tuple[int, bytes], bytes] = {}
     for item in scanner.items() if items is None else items:
@@ -55,7 +58,8 @@ def items_to_json(
             case ItemKind.DATA:
                 try:
                     format_ = scanner.format_of(item)
-                    value = record_to_json(format_, scanner.read(item), file=scanner.window.name, offset=item.payload)
+                    name, at = scanner.window.name, item.payload
+                    value = record_to_json(format_, scanner.read(item), empty=empty, file=name, offset=at)
                 except PbioError as error:
                     if on_bad is None:
                         raise
@@ -137,14 +141,24 @@ def _attribute_value(attribute: Attribute) -> Json:
             return number
 
 
-def record_to_json(format: Format, record: bytes, *, file: str | None = None, offset: int = 0) -> str:  # noqa: A002
+def record_to_json(
+    format: Format,  # noqa: A002
+    record: bytes,
+    *,
+    empty: bool = False,
+    file: str | None = None,
+    offset: int = 0,
+) -> str:
     """The JSON text of one encoded record's value.
+
+    Args:
+        empty: whether an array without elements is `[]`, as in tables, and not `null`, as in C.
 
     Raises:
         PbioError: those of `decode`, and PBIO_RECORD_EXPANDS if shared arrays, or arrays that contain themselves,
             would repeat too often.
     """
-    values = decode(format, record, text=None, file=file, offset=offset)
+    values = decode(format, record, text=None, empty=empty, file=file, offset=offset)
     try:
         return _ValueText(format, room_of(len(record)) // VALUE_COST).text(values)
     except PbioError as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from ecode.types import FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, Array, F
 from pbio_spark.channels import Channel, ChannelSpace
 from pbio_spark.columns import rows_to_batch
 from pbio_spark.errors import PbioError
+from pbio_spark.tables import open_writer
 
 READING = record(
     "reading",
@@ -177,3 +180,73 @@ def test_the_last_sequence_number(channel: Channel) -> None:
         channel.submit([ROW, ROW], producer="p", sequence=2**62 - 1)
     assert channel.submit(ROW, producer="p", sequence=2**62 - 1).events == 1
     assert channel.submit(ROW, producer="p", sequence=2**62 - 1).known == 1
+
+
+@dataclass
+class Load:
+    x: int = 1
+
+
+class Pair(NamedTuple):
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("row", "hint"),
+    [
+        (Load(), "dataclasses.asdict(row)"),
+        (Pair(1), "row._asdict()"),
+        ('{"x": 1}', "json.loads(line)"),
+        (pd.Series({"x": 1}), "row.to_dict()"),
+        (pd.DataFrame({"x": [1]}), "pyarrow.Table.from_pandas(frame)"),
+        (None, "give a dict"),
+        (Load, "give a dict"),
+    ],
+    ids=range(7),
+)
+def test_what_is_no_row_gets_the_way_to_one(tmp_path: Path, channel: Channel, row: Any, hint: str) -> None:
+    with open_writer(tmp_path / "x.ffs", {"t": {"x": "int32"}}) as writer:
+        for put in (writer.write, channel.submit):
+            with pytest.raises(PbioError, match="PBIO_BAD_VALUE") as caught:
+                put(row)
+            assert hint in (caught.value.hint or "")
+        if not isinstance(row, pd.DataFrame | type | None):
+            with pytest.raises(PbioError, match="row 0: expected a mapping") as caught:
+                writer.write([row])
+            assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "said"),
+    [
+        ("timestamp", "2026-01-01T00:00:00Z", "datetime.fromisoformat(text)"),
+        ("timestamp", date(2026, 1, 1), "datetime.combine(day, time())"),
+        ("timestamp", pd.NaT, "stands for nothing in pandas"),
+        ("timestamp", np.datetime64("2026-01-01T00:00:00"), "astype('datetime64[us]').item()"),
+        ("date", "2026-01-01", "date.fromisoformat(text)"),
+        ("decimal(10,2)", 1.5, "Decimal('1.5')"),
+        ("decimal(10,2)", "1.5", "Decimal('1.5')"),
+        ("decimal(10,2)", Decimal("1.505"), "round it to 2 digits"),
+        ("float64", "1.5", "float(value)"),
+        ("float64", Decimal("1.5"), "float(value)"),
+        ("int32", "1", "int(text)"),
+        ("int32", True, "give 1 or 0"),
+        ("int32", pd.NA, "give None"),
+        ("int32", pa.scalar(1), "value.as_py()"),
+        ("boolean", 1, "give True or False"),
+        ("boolean", "true", "give True or False"),
+        ("string", 5, "give str(value)"),
+        ("string", Path("/a"), "give str(value)"),
+        ("string", b"\xff", "type binary"),
+        ("float64[]", (one for one in [1.0]), "list(value)"),
+        ("char[4]", "abcde", "'abcde' has 5 bytes, for which the field has no room"),
+    ],
+    ids=range(21),
+)
+def test_values_of_another_type_get_the_way_to_it(tmp_path: Path, type_: str, value: Any, said: str) -> None:
+    writer = open_writer(tmp_path / "x.ffs", {"t": {"x": type_}})
+    writer.write({"x": value})
+    with pytest.raises(PbioError, match="row 0: ") as caught:
+        writer.close()
+    assert (caught.value.code, caught.value.field) == ("PBIO_BAD_VALUE", "$.x")
+    assert said in str(caught.value)

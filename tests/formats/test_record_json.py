@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -75,6 +76,24 @@ def test_counts_come_back_hidden_or_not_as_they_were(fields: dict[str, str]) -> 
     record = json_to_record({"t": fields, "point": {"at": "int16[]"}} if "p" in fields else {"t": fields})
     assert json_to_record(record_to_json(record)) == record
     assert json.loads(record_to_json(record))["t"] == fields
+
+
+@pytest.mark.parametrize(
+    ("said", "type_"),
+    [
+        ({"lat": "float64"}, '{"t": {"x": "x"}, "x": {"lat": "float64"}}'),
+        ([{"lat": "float64"}], '{"t": {"x": "x[]"}, "x": {"lat": "float64"}}'),
+    ],
+)
+def test_a_structure_inside_another_gets_the_way_to_say_it(said: Any, type_: str) -> None:
+    with pytest.raises(PbioError) as caught:
+        json_to_record({"t": {"x": said}})
+    assert caught.value.hint == f"describe the structure beside the one that holds it: {type_}"
+    json_to_record(type_)
+    with pytest.raises(PbioError) as caught:
+        json_to_record({"t": {"x": ["int32"]}})
+    assert caught.value.hint == 'an array of any length is "int32[]"'
+    assert json_to_record({"t": {"x": "int32[]"}})
 
 
 @pytest.mark.parametrize("said", ["int32[][]", "(int32[])[]"])

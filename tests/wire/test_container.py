@@ -231,12 +231,25 @@ def test_writes_into_a_path(tmp_path: Path, indexed: bool) -> None:
         (b"ADIOS-BP v2.10", "this is a file of an ADIOS2 BP folder", "bp5"),
         (b"PAR1", "this is a Parquet file", "format parquet reads it"),
         (b"\x89HDF\r\n\x1a\n", "this is an HDF5 file", "43 56 ff a9"),
-        (b"{}\n", "the file starts with 7b 7d 0a", "43 56 ff a9"),
+        (b"{}\n", "this looks like JSON", "pbio convert"),
+        (b'\xef\xbb\xbf{"a":1}\r\n', "this looks like JSON", "format json"),
+        (b'\n[\n {"a": 1}]', "this looks like a JSON array", "multiLine"),
+        (b"<?xml version='1.0'?>", "this looks like XML", "format xml"),
+        ("cut h\u00e9re h\u00e9".encode()[:12], "this is text, which starts with 'cut h\u00e9re h'", "43 56 ff"),
+        (b"ab\0\1", "the file starts with 61 62 00 01", "43 56 ff a9"),
+        (b"\n\n\n\n\n", "the file starts with 0a 0a 0a 0a", "43 56 ff a9"),
     ],
-    ids=["gzip", "adios2", "parquet", "hdf5", "json"],
+    ids=["gzip", "adios2", "parquet", "hdf5", "json", "bom", "array", "xml", "text", "bytes", "lines"],
 )
 def test_what_else_a_file_is_is_named(start: bytes, reason: str, hint: str) -> None:
     _, error = scan(start)
     assert error is not None
     assert (error.code, error.reason) == ("PBIO_NOT_FFS", reason)
     assert hint in (error.hint or "")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "ROWS.TSV"])
+def test_columns_in_text_are_named_by_the_name_of_their_file(name: str) -> None:
+    with pytest.raises(PbioError, match="this looks like CSV") as caught:
+        list(Scanner(b"a,b\n1,2\n", name).items())
+    assert "read_csv" in (caught.value.hint or "")

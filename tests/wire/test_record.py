@@ -7,6 +7,7 @@ import pickle
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ecode.types import (
@@ -32,6 +33,7 @@ from ecode.types import (
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.record_json import json_to_record
 from pbio_spark.wire import EXPANSION_LIMIT, decode, encode, record_to_json
 from tests.wire.samples import POINT, READING, TREE
 
@@ -295,6 +297,42 @@ def test_values_that_do_not_fit_are_refused(type_: Type, value: Any) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_VALUE") as caught:
         encode(form, {"n": 2, "f": value, "r": {"x": 0}})
     assert (caught.value.format, (caught.value.field or "")[:3]) == ("top", "$.f")
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("int32", np.int32(5)),
+        ("int8", np.uint64(5)),
+        ("float64", np.float32(0.1)),
+        ("float32", np.int64(3)),
+        ("boolean", np.bool_(True)),
+        ("int32[2]", [np.int16(1), np.int8(2)]),
+    ],
+)
+def test_numbers_of_numpy_are_numbers(type_: str, value: Any) -> None:
+    form = record_to_format(json_to_record({"t": {"x": type_}}))
+    assert decode(form, encode(form, {"x": value})) == {"x": value}
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "hint"),
+    [
+        ("int8", np.int64(300), None),
+        ("int64", np.float64(1.5), None),
+        ("int32", np.datetime64("2026-01-01"), "give what is stored"),
+        ("float64", np.longdouble(1), None),
+        ("char[4]", "ab", "[97, 98] for 'ab'"),
+        ("float64[2]", np.array([1.0, 2.0]), "value.tolist()"),
+        ("float64[]", (1.0, 2.0), "list(value)"),
+    ],
+)
+def test_what_is_stored_otherwise_gets_the_way_to_say_it(type_: str, value: Any, hint: str | None) -> None:
+    form = record_to_format(json_to_record({"t": {"x": type_}}))
+    with pytest.raises(PbioError, match="PBIO_BAD_VALUE") as caught:
+        encode(form, {"x": value})
+    assert hint in (caught.value.hint or "") if hint else caught.value.hint is None
+    assert caught.value.field == "$.x"
 
 
 def test_an_unknown_field_has_a_hint() -> None:

@@ -93,9 +93,12 @@ class Subscribing(TypedDict, total=False):
     skip_blocks: bool
 
 
-def check_timeout(timeout: float | None) -> None:
-    """Raise PBIO_BAD_OPTION unless a value is a number of seconds, or None."""
+def seconds_of(timeout: float | timedelta | None) -> float | None:
+    """How long to wait; None is for ever. Raises PBIO_BAD_OPTION for anything but a number, a timedelta, or None."""
+    if isinstance(timeout, timedelta):
+        return timeout.total_seconds()
     is_number = isinstance(timeout, Real) and not isinstance(timeout, bool) and not math.isnan(timeout)
     if timeout is not None and not is_number:
         reason = f"timeout cannot be {str(timeout)[:80]!r}"
-        raise PbioError("PBIO_BAD_OPTION", reason, hint="a number of seconds, or None to wait forever")
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="give seconds, a timedelta, or None to wait forever")
+    return timeout

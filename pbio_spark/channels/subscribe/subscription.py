@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any, Self, TypeAlias
 
@@ -26,13 +27,7 @@ from pbio_spark.channels.subscribe.data_files import DataFiles
 from pbio_spark.channels.subscribe.delivered import Delivery, Event
 from pbio_spark.channels.subscribe.follower import LogFollower
 from pbio_spark.channels.subscribe.offset import LogOffset
-from pbio_spark.channels.subscribe.options import (
-    Start,
-    SubscriptionOptions,
-    check_handlers,
-    check_timeout,
-    checked_start,
-)
+from pbio_spark.channels.subscribe.options import Start, SubscriptionOptions, check_handlers, checked_start, seconds_of
 from pbio_spark.channels.subscribe.plan import PLACES, format_to_plan, split_place
 from pbio_spark.channels.subscribe.reading import Piece, Stretch
 from pbio_spark.channels.subscribe.unfilled import refuse_unfilled
@@ -115,11 +110,11 @@ class Subscription:
         self._given = self._passed = self.position  # after the last event delivered, and the last one examined
         self.acknowledge()
 
-    def deliveries(self, timeout: float | None = 0) -> Iterator[Delivery]:
+    def deliveries(self, timeout: float | timedelta | None = 0) -> Iterator[Delivery]:
         """The events from `position` on, in batches; `position` is after each batch when it is delivered.
 
         Args:
-            timeout: seconds to wait at the end for another commit; None waits forever.
+            timeout: how long to wait at the end for another commit, in seconds or a timedelta; None waits forever.
 
         Raises:
             PbioError: PBIO_UNKNOWN_CHANNEL when the channel has been dropped and all its events were delivered;
@@ -129,7 +124,7 @@ class Subscription:
         if self._is_closed:
             raise PbioError("PBIO_BAD_OPTION", "the subscription has ended", hint="subscribe again")
         pause, waited = _PAUSE, 0.0
-        check_timeout(timeout)
+        longest = seconds_of(timeout)
         while not self._is_closed:
             self._stay()
             if self._read(self.position.version) is not None:
@@ -137,7 +132,7 @@ class Subscription:
                 yield from self._deliver()
             else:
                 self._pass_over()
-                is_over = timeout is not None and waited >= timeout
+                is_over = longest is not None and waited >= longest
                 if self._history.check_end(self.position.version, now=is_over):
                     continue
                 self._check_dropped()
@@ -148,7 +143,7 @@ class Subscription:
                 waited += pause
                 pause = min(2 * pause, _LONGEST_PAUSE[self._folder.is_local])
 
-    def events(self, timeout: float | None = 0) -> Iterator[Event]:
+    def events(self, timeout: float | timedelta | None = 0) -> Iterator[Event]:
         """The events from `position` on, one by one."""
         for delivery in self.deliveries(timeout):
             self.position = delivery.start  # Python may not be able to represent the first one: PBIO_BAD_VALUE
@@ -157,7 +152,7 @@ class Subscription:
                 yield event
             self.position = delivery.end
 
-    def run(self, timeout: float | None = 0) -> int:
+    def run(self, timeout: float | timedelta | None = 0) -> int:
         """Hand the events to the handlers and acknowledge each batch; returns how many there were.
 
         An event whose handler raises is not acknowledged; those before it are. Raises what `events` raises.

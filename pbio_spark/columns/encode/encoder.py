@@ -191,6 +191,8 @@ class Encoder:
                 why, hint = f"{_short(value)} is beyond the field, which has fewer digits", "cast the column to FLOAT"
             case Reason.RANGE:
                 why = f"{_short(value)} is beyond the range of the field"
+            case Reason.LENGTH if not pa.types.is_nested(value.type):
+                why = f"{_short(value)} has {_length(value)} bytes, for which the field has no room"
             case Reason.LENGTH:
                 why = f"{_length(value)} elements do not match the length or the count of the field"
             case Reason.RAGGED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, time
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -16,6 +16,8 @@ Misfit: TypeAlias = tuple[str, str]
 
 _MOST_FLOAT: Final = float(np.finfo(np.float32).max)
 _LOSES: Final = "loses a part as {}", "give the column a wider type, or round the values"
+_NOTHING: Final = ("NaTType", "NAType")
+"""What pandas calls its missing values."""
 _NOT_LISTS: Final = (str, bytes, bytearray, memoryview, Mapping, set, frozenset)
 
 
@@ -58,6 +60,10 @@ def misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
 
 
 def _time_misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
+    if any(type(value).__name__ in _NOTHING for value in values):
+        return "stands for nothing in pandas", what_to_give(
+            next(v for v in values if type(v).__name__ in _NOTHING), type_
+        )
     times = [value for value in values if isinstance(value, datetime)]
     is_date = pa.types.is_date(type_)
     if len(times) < len(values) and any(isinstance(value, int | float | Decimal | np.number) for value in values):
@@ -72,6 +78,46 @@ def _time_misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
     if is_date and any(value.time() != time() for value in times):
         return "has a time of day, and the field has none", "give the date: value.date()"
     return None
+
+
+def what_to_give(value: Any, type_: pa.DataType) -> str:
+    """A hint for a value that Arrow has not taken for a type.
+
+    >>> what_to_give("2026-01-31", pa.date32()), what_to_give(True, pa.int32())
+    ('give a date: date.fromisoformat(text)', 'give 1 or 0')
+    """
+    is_, kind = pa.types, type(value).__name__
+    if kind in _NOTHING:
+        return "give None for what is not there, if the field can be null"
+    if isinstance(value, pa.Scalar):
+        return "give what it holds: value.as_py()"
+    if isinstance(value, np.datetime64):
+        return "give a datetime: value.astype('datetime64[us]').item()"
+    if is_.is_string(type_):
+        return (
+            "give UTF-8, or other bytes a field of type binary" if isinstance(value, bytes | str) else "give str(value)"
+        )
+    if is_.is_boolean(type_):
+        return "give True or False"
+    if is_.is_date(type_):
+        return "give a date: date.fromisoformat(text)" if isinstance(value, str) else "give a date"
+    if is_.is_timestamp(type_):
+        if isinstance(value, str):
+            return "give a datetime: datetime.fromisoformat(text)"
+        return "give a datetime" + (": datetime.combine(day, time())" if kind == "date" else "")
+    if is_.is_decimal(type_):
+        if isinstance(value, Decimal) and value.is_finite():
+            return f"round it to {type_.scale} digits after the point, or give the field a wider decimal"
+        return "give a Decimal, made of a text: Decimal('1.5')"
+    if isinstance(value, bool):
+        return "give 1 or 0"
+    if isinstance(value, str | Decimal) and is_.is_floating(type_):
+        return "give a number: float(value)"
+    if isinstance(value, str) and is_.is_integer(type_):
+        return "give a number: int(text)"
+    if isinstance(value, Iterator):
+        return "give a list: list(value)"
+    return "convert the values, or give the field another type"
 
 
 def _first(found: Iterable[Misfit | None]) -> Misfit | None:

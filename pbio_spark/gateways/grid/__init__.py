@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ecode.suggest import no_attribute
+
 if TYPE_CHECKING:
     from pbio_spark.gateways.grid.bindings.directory import GatewayEntry, gateways
     from pbio_spark.gateways.grid.bindings.gateway import GridGateway
@@ -54,4 +56,4 @@ def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"pbio_spark.gateways.grid.{home}"), name)
-    raise AttributeError(f"module 'pbio_spark.gateways.grid' has no attribute {name!r}")
+    raise no_attribute(__name__, name, __all__)

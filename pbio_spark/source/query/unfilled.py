@@ -34,6 +34,7 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.formats_to_graph import versions
 from pbio_spark.source.options.options import Options
+from pbio_spark.source.query.schema import infer_schema
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -106,17 +107,30 @@ class Unfilled:
         nothing = [path for path in lacking if path not in having and not _is_inside(path, lacking, having)]
         if nothing:
             self._report_never_filled(nothing, readers)
-        for path, forms in lacking.items():
-            if forms and path in having and not _is_inside(path, lacking, set()):
-                self._report_sometimes_null(path, forms, [form for _, form in readers], readers[0][0], counts)
+        some = {
+            path: tuple(forms)
+            for path, forms in lacking.items()
+            if forms and path in having and not _is_inside(path, lacking, set())
+        }
+        if some and not self._are_all_columns(readers):
+            self._report_sometimes_null(some, readers, counts)
+
+    def _are_all_columns(self, readers: Sequence[tuple[Selection, Format]]) -> bool:
+        """Whether the columns are just those that formats have, as of a table, whatever columns a query on it uses."""
+        if self.options.reader_format:
+            return False
+        try:
+            found = infer_schema([form for _, form in readers], self.options)
+        except PbioError:  # formats that cannot be merged: someone chose
+            return False
+        return {name.lower() for name in found.names} == {name.lower() for name in readers[0][0].data_schema.names}
 
     def _report_never_filled(self, paths: Sequence[str], readers: Sequence[tuple[Selection, Format]]) -> None:
         path = paths[0]
         own = path.rpartition(".")[2]
         known = [*dict.fromkeys(name for selection, form in readers for name in _names_beside(path, selection, form))]
         known = [name for name in known if name != own]
-        columns = ", ".join(map(repr, paths[:NAMES_SHOWN])) + (" and more" if len(paths) > NAMES_SHOWN else "")
-        what = f"columns {columns}" if len(paths) > 1 else f"column {columns}"
+        what = f"columns {_quoted(paths)}" if len(paths) > 1 else f"column {_quoted(paths)}"
         self._fail(
             f"no record can fill the {what}: no format has such a field, and no transform or default makes one",
             path,
@@ -125,35 +139,33 @@ class Unfilled:
 
     def _report_sometimes_null(
         self,
-        path: str,
-        forms: Sequence[Format],
-        all_: Sequence[Format],
-        selection: Selection,
+        lacking: Mapping[str, tuple[Format, ...]],
+        readers: Sequence[tuple[Selection, Format]],
         counts: Mapping[bytes, int] | None,
     ) -> None:
-        renames = dict.fromkeys(name for form in forms if (name := _renamed(path, form, selection)) is not None)
-        perhaps = ""
-        if renames:
-            names = " or ".join(map(repr, renames))
-            perhaps = (
-                f"; it may be called {names} there: if that means the same in the same unit, say so with fieldAliases, "
-                "else give a transform"
-            )
+        """One warning for all columns: those that the same formats lack stand together."""
+        groups: dict[tuple[tuple[Format, ...], bool], list[str]] = {}
+        for path, forms in lacking.items():
+            if f"some:{path}:{forms}" not in self.told:
+                self.told.add(f"some:{path}:{forms}")
+                groups.setdefault((forms, any(_has(form.record, path) for form in forms)), []).append(path)
+        if not groups:
+            return
+        all_ = [form for _, form in readers]
         labels = {key: one.label for one in versions(tuple(all_)) for key in (one.key, *one.others)}
-        ids: dict[str, list[str]] = {}
-        for form in forms[:NAMES_SHOWN]:
-            ids.setdefault(labels[form.id.hex()], []).append(form.id.hex())
-        which = ", ".join(f"{label} ({', '.join(its)})" for label, its in ids.items())
-        more = f" and {len(forms) - NAMES_SHOWN} more" if len(forms) > NAMES_SHOWN else ""
-        has_it = any(_has(form.record, path) for form in forms)
-        why = "whose way to what is wanted loses it" if has_it else "whose formats lack it"
-        share = f"all records of {len(forms)} of {len(all_)} formats"
-        if counts is not None and all(form.id in counts for form in all_):
-            share = f"{sum(counts[form.id] for form in forms)} of {sum(counts[form.id] for form in all_)} records"
+        parts = []
+        for (forms, is_lost), paths in groups.items():
+            verb, them = ("is", "it") if len(paths) == 1 else ("are", "them")
+            why = f"whose way to what is wanted loses {them}" if is_lost else f"whose formats lack {them}"
+            renames = "".join(_perhaps(path, forms, readers[0][0]) for path in paths)
+            share = _share(forms, all_, counts)
+            parts.append(f"{_quoted(paths)} {verb} null for {share}, {why}: {_which(forms, labels)}{renames}")
+        them = "it" if sum(map(len, groups.values())) == 1 else "them"
+        subject = "the column" if them == "it" else "the columns"
         self._warn(
-            f"some:{path}:{which}{more}",
-            f"the column {path!r} is null for {share}, {why}: {which}{more}{perhaps}. A transform or "
-            "the option defaults fills it; onUnfilled=ignore says that it may be null",
+            "; ".join(parts),
+            f"{subject} {'; '.join(parts)}. A transform or the option defaults fills {them}; onUnfilled=ignore says "
+            f"that {'it' if them == 'it' else 'they'} may be null",
         )
 
     def _check_names(self, plans: Sequence[ReadPlan], formats: Sequence[Format]) -> None:
@@ -226,6 +238,36 @@ def _raise(reason: str, path: str, hint: str) -> NoReturn:
         reason,
         field=f"$.{path}" if path else None,
         hint=f"{hint}; {also}" if hint else also,
+    )
+
+
+def _quoted(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - NAMES_SHOWN} more" if len(paths) > NAMES_SHOWN else ""
+    return ", ".join(map(repr, paths[:NAMES_SHOWN])) + more
+
+
+def _share(forms: Sequence[Format], all_: Sequence[Format], counts: Mapping[bytes, int] | None) -> str:
+    """Of how many records, or at least formats."""
+    if counts is not None and all(form.id in counts for form in all_):
+        return f"{sum(counts[form.id] for form in forms)} of {sum(counts[form.id] for form in all_)} records"
+    return f"all records of {len(forms)} of {len(all_)} formats"
+
+
+def _which(forms: Sequence[Format], labels: Mapping[str, str]) -> str:
+    ids: dict[str, list[str]] = {}
+    for form in forms[:NAMES_SHOWN]:
+        ids.setdefault(labels[form.id.hex()], []).append(form.id.hex())
+    more = f" and {len(forms) - NAMES_SHOWN} more" if len(forms) > NAMES_SHOWN else ""
+    return ", ".join(f"{label} ({', '.join(its)})" for label, its in ids.items()) + more
+
+
+def _perhaps(path: str, forms: Sequence[Format], selection: Selection) -> str:
+    renames = dict.fromkeys(name for form in forms if (name := _renamed(path, form, selection)) is not None)
+    if not renames:
+        return ""
+    return (
+        f"; {path!r} may be called {' or '.join(map(repr, renames))} there: if that means the same in the same unit, "
+        "say so with fieldAliases, else give a transform"
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import math
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -90,6 +91,16 @@ def test_a_waiting_subscriber_is_given_what_comes(counts: Channel) -> None:
     again(counts.space).channel("counts").submit({"n": 99})
     thread.join()
     assert seen == [*range(10), 99]
+
+
+def test_a_subscriber_waits_for_seconds_or_a_timedelta(counts: Channel) -> None:
+    subscription = counts.subscribe(start="earliest")
+    for timeout in (timedelta(0), timedelta(microseconds=1), 0, 0.001):
+        subscription.seek("earliest")
+        assert len(list(subscription.events(timeout))) == 10
+    for wrong in ("1", "0:01:00", True, math.nan):
+        with pytest.raises(PbioError, match="give seconds, a timedelta, or None"):
+            list(subscription.events(wrong))  # type: ignore[arg-type]
 
 
 def test_deliveries_are_columns_with_their_places(counts: Channel) -> None:

@@ -155,17 +155,28 @@ def test_an_alias_that_no_format_needs_any_more(sensors: Path) -> None:
 def test_what_only_some_formats_lack_is_said_once(sensors: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = load(sensors, readerFormat=record_to_json(V2))
     assert [row["temperature_k"] for row in rows] == [None] * 3 + [300.0]
-    kelvin, quality = caplog.messages
-    assert "'temperature_k' is null for 3 of 4 records" in kelvin
-    assert f"sensor@1 ({record_to_format(V1, 'sparc').id.hex()})" in kelvin
-    assert "may be called 'temp' there" in kelvin
-    assert "'quality' is null for 3 of 4 records" in quality
-    assert "may be called" not in quality
+    (said,) = caplog.messages
+    assert "the columns 'temperature_k', 'quality' are null for 3 of 4 records, whose formats lack them" in said
+    assert f"sensor@1 ({record_to_format(V1, 'sparc').id.hex()})" in said
+    assert "'temperature_k' may be called 'temp' there" in said
+    assert said.count("may be called") == 1
     caplog.clear()
     load(sensors, readerFormat=record_to_json(V2), onUnfilled="ignore")
     load(sensors)  # nobody named the columns of the union
     load(sensors, schema=columns(temperature_k=DoubleType()), defaults='{"temperature_k": 0.0}')
     assert not caplog.messages
+
+
+def test_whoever_names_all_columns_chose_none(sensors: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As Spark does for a table, whose columns it keeps, and whatever columns a query on it uses."""
+    every = columns(
+        id=LongType(), temp=DoubleType(), place=StringType(), temperature_k=DoubleType(), Quality=LongType()
+    )
+    assert [row["Quality"] for row in load(sensors, schema=every)] == [None] * 3 + [1]
+    assert not caplog.messages
+    load(sensors, schema=StructType(every.fields[:3]))  # a table that is older than the new version
+    (said,) = caplog.messages
+    assert "the column 'temp' is null for 1 of 4 records" in said
 
 
 def test_an_own_transform_that_no_record_goes_through(sensors: Path) -> None:
@@ -189,9 +200,9 @@ def test_a_program_that_never_writes_a_column(tmp_path: Path, caplog: pytest.Log
     assert refused(tmp_path, readerFormat=record_to_json(V2)).field == "$.temperature_k"
     # Whoever names a type that is there wrote none of its fields.
     assert load(tmp_path, readerFormat="sensor@1")[0]["quality"] == 1
-    kelvin, place = caplog.messages
-    assert "'temperature_k' is null for 1 of 1 records, whose formats lack it" in kelvin
-    assert "'place' is null for 1 of 1 records, whose way to what is wanted loses it" in place
+    (said,) = caplog.messages
+    assert "'temperature_k' is null for 1 of 1 records, whose formats lack it" in said
+    assert "'place' is null for 1 of 1 records, whose way to what is wanted loses it" in said
     made = columns(a=LongType(), b=LongType())
     assert refused(tmp_path, schema=made, transform="{ output.a = input.id; }").field == "$.b"
 

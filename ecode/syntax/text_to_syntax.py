@@ -160,8 +160,12 @@ class _Parse:
         if self.last.kind:
             self._report(lexeme.at, "unexpected text after the closing brace", "")
         else:
+            if lexeme.kind == _BAD:
+                self.mistakes.pop()  # which character it is does not matter
             hint = "put the whole program into one pair of braces"
-            if not any(sign in self.source for sign in "{;"):  # as Spark's `filter` takes it
+            if self.source.lstrip().startswith("@"):
+                hint = "@FILE is for command lines; give the text of the program"
+            elif not any(sign in self.source for sign in "{;"):  # as Spark's `filter` takes it
                 hint = f"a condition is the program {{ return {self.source.strip()[:60]}; }}"
             self._report(lexeme.at, "a program begins with '{'", hint)
 

@@ -38,6 +38,9 @@ from ecode.typed import (
 )
 from ecode.types import CHAR, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, UINT64, Array, Basic, Pointer, Record, Ref
 
+MOST_NAMES = 12
+"""The most fields that a hint names."""
+
 
 def expression(context: Context, node: syntax.Expression) -> Expression:
     """An expression; its type is None if it has no value."""
@@ -171,7 +174,9 @@ def field(context: Context, record: Place, name: str, at: int) -> FieldOf:
     struct = context.structs[record.type.name]
     found = struct.find(name)
     if found is None:
-        hint = did_you_mean(name, [f.name for f in struct.fields])
+        names = [f.name for f in struct.fields]
+        more = ", ..." if len(names) > MOST_NAMES else ""
+        hint = did_you_mean(name, names) or f"its fields are {', '.join(names[:MOST_NAMES])}{more}"
         raise context.wrong_name(at, f"{record.type.name!r} has no field {name!r}", hint)
     return FieldOf(at, found.type, record, struct.name, name)
 

@@ -20,6 +20,7 @@ from ecode.types import STRING, Basic, Field, Kind, record
 from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.scalars import Scalars, lowest
 from pbio_spark.bp5.rows.arrow.leaves import scaled
+from pbio_spark.columns import check_says_something
 from pbio_spark.errors import PbioError
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def compile_where(source: str, given: Iterable[Given], step_column: str = "step"
         missing: names that nothing has yet. They are absent, and numbers or strings, whichever the program can take.
     """
     fields, unclear = _fields(given, step_column)
+    check_says_something("where", source)
     try:
         program, fields = _program(source, fields, missing)
         compiled = program.kernel()

@@ -132,6 +132,8 @@ class Control:
     def set_parameters(self, name: AnyChannel, values: Mapping[str, Any], lazy: timedelta | float | None) -> int:
         """Set parameters; returns the version of the commit."""
         microseconds = 0 if lazy is None else span_to_microseconds(lazy, "lazy=", takes_seconds=True)
+        if isinstance(values, Mapping) and not values:
+            raise PbioError("PBIO_BAD_OPTION", "no parameters are given", hint="name at least one, with its new value")
 
         def change(state: State) -> Change:
             info = self._holder(name, state)

@@ -87,8 +87,10 @@ def json_to_offset(said: Mapping[str, Any], space: str) -> LogOffset:
         offset, other = LogOffset(Position.parse(said["position"]), starts, channels, left, formats), str(said["space"])
     except (LookupError, TypeError, ValueError, AttributeError, PbioError) as error:
         why = error.reason if isinstance(error, PbioError) else str(error)
+        why = why if isinstance(error, PbioError | ValueError) else "it has another form"
         reason = f"the checkpoint's offset {str(said)[:200]} is not an offset of channels: {why}"
-        raise PbioError("PBIO_BAD_OFFSET", reason) from None
+        hint = "the checkpoint is of another query; start with a new one"
+        raise PbioError("PBIO_BAD_OFFSET", reason, hint=hint) from None
     if other != space:
         raise PbioError(
             "PBIO_BAD_OFFSET",

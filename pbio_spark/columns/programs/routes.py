@@ -191,7 +191,7 @@ def check_says_something(what: str, source: str) -> None:
 
     >>> check_says_something("transform", "{}")
     """
-    if what in ("filter", "dequeue") and isinstance(source, str) and _EMPTY.fullmatch(source):
+    if what in ("filter", "dequeue", "where") and isinstance(source, str) and _EMPTY.fullmatch(source):
         hint = "leave it out to keep everything, or return a condition: { return input.x > 1; }"
         raise PbioError("PBIO_BAD_PROGRAM", f"the {what} is empty, which keeps nothing", hint=hint)
 

@@ -145,8 +145,9 @@ def parse_bp5_options(given: Mapping[str, str], *scopes: Scope) -> Bp5Options:
         )
     for name in ("columns", "column_attributes", "index_columns"):
         if getattr(options, name) and options.rows != "elements":
-            reason = f"option {option_name(name)!r} does not apply to rows={options.rows}"
-            raise PbioError("PBIO_BAD_OPTION", reason)
+            raise _other_rows(option_name(name), options, "rows=elements has such columns; else leave it out")
+    if options.variables and options.rows == "attributes":
+        raise _other_rows("variables", options, "leave it out, and select the rows in Spark by the attribute's name")
     if options.columns and options.column_attributes:
         raise PbioError(
             "PBIO_BAD_OPTION", "options columns and columnAttributes exclude each other", hint="leave one of them out"
@@ -164,12 +165,11 @@ def parse_bp5_options(given: Mapping[str, str], *scopes: Scope) -> Bp5Options:
             hint="add what it needs, or leave it out",
         )
     if options.apply_unit_si and options.rows not in ("steps", "elements"):
-        reason = f"option 'applyUnitSI' does not apply to rows={options.rows}, which shows what writers put"
-        raise PbioError("PBIO_BAD_OPTION", reason)
+        raise _other_rows("applyUnitSI", options, "leave it out; these rows show what writers put")
     if options.where and options.rows not in ("steps", "elements"):
-        raise PbioError(
-            "PBIO_BAD_OPTION",
-            f"option 'where' does not apply to rows={options.rows}",
-            hint="leave it out, or filter the rows in Spark",
-        )
+        raise _other_rows("where", options, "leave it out, or filter the rows in Spark")
     return options
+
+
+def _other_rows(name: str, options: Bp5Options, hint: str) -> PbioError:
+    return PbioError("PBIO_BAD_OPTION", f"option {name!r} does not apply to rows={options.rows}", hint=hint)

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pbio_spark.channels import OF_BATCHES, DataFiles, Position
 from pbio_spark.columns import ReadPlan
+from pbio_spark.errors import PbioError
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, TaskReading
 from pbio_spark.source.files.splits import gather
@@ -58,7 +59,11 @@ class ChannelReader(DataSourceReader):
         planner = ChannelPlanner(channels, options, schema, is_projection=is_projection)
         self._root = root
         self._fail = options.fail_on_data_loss
-        self._partitions = planner.partitions(channels.pieces(channels.first("earliest"), end))
+        first = channels.first("earliest")
+        if isinstance(options.starting_offsets, tuple) and not isinstance(said, str) and end < first.position:
+            reason = f"endingOffsets {end} comes before startingOffsets {first.position}"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="exchange the two")
+        self._partitions = planner.partitions(channels.pieces(first, end))
         self._plans = dict(enumerate(planner.plans))
 
     def __getstate__(self) -> dict[str, object]:

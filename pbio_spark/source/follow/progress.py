@@ -156,9 +156,10 @@ def progress_from_json(said: Mapping[str, Any]) -> Progress:
         formats = tuple(bytes.fromhex(form) for form in said["formats"])
         return Progress(tuple(said["names"]), formats, float(said["watermark"]), tuple(files))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
+        why = str(error) if isinstance(error, ValueError) else "it has another form"
         raise PbioError(
             "PBIO_BAD_OFFSET",
-            f"the checkpoint's offset {str(said)[:200]} is not one of this source: {error}",
+            f"the checkpoint's offset {str(said)[:200]} is not one of this source: {why}",
             hint="give the query a new checkpoint; it reads all files that are there from their start",
         ) from None
 

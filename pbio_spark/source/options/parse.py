@@ -172,7 +172,7 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
             raise PbioError(
                 "PBIO_BAD_OPTION",
                 f"option {option_name(name)!r} does not apply to " + ("channels" if is_channels else "files"),
-                hint="" if is_channels else hint,
+                hint="leave it out; it is an option of files" if is_channels else hint,
             )
     if "modulator" in parsed and "channel" not in parsed:
         reason = f"option 'modulator' does not apply to {' or '.join(map(option_name, ways))}"

@@ -8,6 +8,7 @@ package.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -307,15 +308,18 @@ def ratio(value: str) -> float:
 def count(value: str) -> float:
     """a number from 0"""
     if not (parsed := float(value)) >= 0:
-        raise NotAValue(f"{value} is negative")
+        raise NotAValue("" if math.isnan(parsed) else f"{value} is negative")
     return parsed
 
 
 def weights(value: str) -> dict[str, float]:
     """a JSON object `{"field": weight}`, nested fields with dots between"""
     parsed = parse_json(value)
-    if not isinstance(parsed, dict) or not all(isinstance(weight, int | float) for weight in parsed.values()):
+    numbers = parsed.values() if isinstance(parsed, dict) else ()
+    if not isinstance(parsed, dict) or not all(type(weight) in (int, float) for weight in numbers):
         raise NotAValue("expected a JSON object of numbers")
+    if not all(0 <= weight <= 1e9 for weight in numbers):
+        raise NotAValue("a weight is a number from 0 to 1e9")
     return {path: float(weight) for path, weight in parsed.items()}
 
 

@@ -240,8 +240,9 @@ def test_arrays_pass_through_a_derivation(space: ChannelSpace) -> None:
         ({"n": [1]}, r"n takes a number, not \[1\]"),
         (7, "not a mapping of parameters: '7'"),
         (None, "not a mapping of parameters: 'None'"),
+        ({}, "no parameters are given"),
     ],
-    ids=["string", "none", "list", "number", "nothing"],
+    ids=["string", "none", "list", "number", "nothing", "empty"],
 )
 def test_odd_parameters_are_refused(space: ChannelSpace, odd: Any, reason: str) -> None:
     space.create_channel("stocks", STOCK)
@@ -250,6 +251,7 @@ def test_odd_parameters_are_refused(space: ChannelSpace, odd: Any, reason: str) 
         space.set_parameters("few", odd)
     assert caught.value.code == "PBIO_BAD_OPTION"
     assert space.parameters("few") == {"n": 2}
+    assert space.history.catch_up().version == 2
 
 
 def test_filters_are_compiled_for_shared_numbers_only_where_there_are_four(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pbio_spark.channels import json_to_offset
 from pbio_spark.errors import PbioError
+from pbio_spark.source.bp5.follow.progress import json_to_progress
 from pbio_spark.source.follow.follower import FileFollower
 from pbio_spark.source.follow.progress import Progress, progress_from_json, progress_to_json
 from pbio_spark.source.follow.sight import short_id
@@ -231,6 +235,16 @@ def test_an_offset_of_someone_else() -> None:
     for offset in ({}, {"version": 2}, earlier, torn, {**torn, "remembered": "?"}, {**torn, "files": {"a": {}}}):
         with pytest.raises(PbioError, match=r"\[PBIO_BAD_OFFSET\]"):
             progress_from_json(offset)
+
+
+@pytest.mark.parametrize("offset", [2, [], "x", {"logOffset": 0}], ids=str)
+def test_an_offset_of_another_form_is_said_to_be_one(offset: Any) -> None:
+    for read in (progress_from_json, lambda said: json_to_offset(said, "space"), json_to_progress):
+        with pytest.raises(PbioError, match=r"\[PBIO_BAD_OFFSET\]") as caught:
+            read(offset)
+        assert str(offset) in caught.value.reason
+        assert "checkpoint" in (caught.value.hint or "")
+        assert not re.search("subscriptable|has no attribute|: '", caught.value.reason.replace(str(offset), ""))
 
 
 def test_an_offset_of_the_earlier_version_has_no_file_objects_of_packed_files() -> None:

@@ -66,6 +66,9 @@ def test_values(name: str, value: str, parsed: object) -> None:
         ("startingOffsets", "-1", "position"),
         ("startingOffsets", "1.2", "position"),
         ("maxRecordsPerTrigger", "0", "positive"),
+        ("fieldWeights", '{"a": -1}', "a weight is a number from 0 to 1e9"),
+        ("fieldWeights", '{"a": NaN}', "a weight is a number from 0 to 1e9"),
+        ("fieldWeights", '{"a": true}', "expected a JSON object of numbers"),
     ],
 )
 def test_bad_values(name: str, value: str, hint: str) -> None:
@@ -98,6 +101,12 @@ def test_a_key_twice_is_refused_with_its_place(name: str, value: str, place: str
         parse_options({name: value}, *Scope)
     assert place in caught.value.reason
     assert caught.value.hint
+
+
+def test_what_is_not_a_number_is_not_called_negative() -> None:
+    with pytest.raises(PbioError) as caught:
+        parse_options({"diffThreshold": "nan"}, Scope.READ)
+    assert caught.value.reason == "option 'diffThreshold' cannot be 'nan'"
 
 
 def test_an_option_that_is_none_is_not_given() -> None:

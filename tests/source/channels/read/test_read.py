@@ -105,7 +105,7 @@ def test_options_of_files_and_of_channels_do_not_mix(space: ChannelSpace) -> Non
         ({"endingOffsets": "5"}, ALL[:3]),
         ({"endingOffsets": "5.0.1"}, ALL[:4]),
         ({"startingOffsets": "5.0.1", "endingOffsets": "5.0.2"}, [11]),
-        ({"startingOffsets": "7", "endingOffsets": "5"}, []),
+        ({"startingOffsets": "7", "endingOffsets": "7"}, []),
         ({"startingTimestamp": "2000-01-01"}, ALL),
         ({"startingTimestamp": "4102444800000"}, []),
     ],
@@ -126,6 +126,8 @@ def test_an_invalid_position_is_an_error(space: ChannelSpace) -> None:
     assert refusal(space, channel="counts", startingOffsets="10").startswith("[PBIO_BAD_OFFSET]")
     assert refusal(space, channel="counts", endingOffsets="9.0.1").startswith("[PBIO_BAD_OFFSET]")
     assert refusal(space, channel="counts", endingOffsets="earliest").startswith("[PBIO_BAD_OPTION]")
+    said = refusal(space, channel="counts", startingOffsets="7", endingOffsets="5.0.1")
+    assert said.startswith("[PBIO_BAD_OPTION] endingOffsets 5.0.1 comes before startingOffsets 7.0.0")
 
 
 def test_metadata_says_what_the_log_says(space: ChannelSpace) -> None:

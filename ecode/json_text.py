@@ -39,6 +39,8 @@ def parse_json(text: str | bytes) -> Any:
             twice.append((made, next(key for key in keys if keys.count(key) > 1)))
         return made
 
+    if isinstance(text, str):
+        text = text.removeprefix("\ufeff")  # editors put it there, and it says nothing; of bytes, json takes it
     said = json.loads(text, object_pairs_hook=an_object)
     if twice:  # the outermost comes last; an inner one may itself be a lost duplicate
         made, key = twice[-1]

@@ -306,13 +306,12 @@ def _kind(value: object) -> str:
 
 def _listed(paths: Path | Sequence[Path]) -> tuple[str, ...]:
     found: list[Any] = [paths]
-    if isinstance(paths, Iterable) and not isinstance(paths, str | os.PathLike):
+    if isinstance(paths, Iterable) and not isinstance(paths, str | bytes | os.PathLike) and not hasattr(paths, "read"):
         found = list(paths)
     for path in found:
         if not isinstance(path, str | os.PathLike):
-            raise PbioError(
-                "PBIO_BAD_PATH", f"a path cannot be of type {type(path).__name__}", hint="give a str or a Path"
-            )
+            hint = "give the path of the file: file.name" if hasattr(path, "read") else "give a str or a Path"
+            raise PbioError("PBIO_BAD_PATH", f"a path cannot be of type {type(path).__name__}", hint=hint)
     if not found:
         raise PbioError("PBIO_NO_PATH", "no path was given", hint="name a file or a folder")
     return tuple(os.fspath(path) for path in found)
@@ -348,11 +347,12 @@ def _format_of(type_: RecordType, options: Options, given: Mapping[str, str]) ->
     if isinstance(type_, str | Mapping):
         type_ = json_to_record(type_)
     if not isinstance(type_, Record):
-        raise PbioError(
-            "PBIO_BAD_TYPE",
-            f"{str(type_)[:80]!r} is not a type of records",
-            hint="give a Record, a Format, an Arrow schema, or JSON such as {'Load': {'load': 'float64'}}",
-        )
+        hint = "give a Record, a Format, an Arrow schema, or JSON such as {'Load': {'load': 'float64'}}"
+        if isinstance(getattr(type_, "schema", None), pa.Schema):
+            hint = "give its schema: table.schema"
+        elif hasattr(type_, "columns"):
+            hint = "give the schema that it gets in Arrow: pyarrow.Schema.from_pandas(frame)"
+        raise PbioError("PBIO_BAD_TYPE", f"{str(type_)[:80]!r} is not a type of records", hint=hint)
     return record_to_format(writable(type_), machine_of(options))
 
 

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -244,3 +246,45 @@ def test_an_unknown_field_is_refused_as_it_is_written(tmp_path: Path) -> None:
         with pytest.raises(pbio.PbioError, match=r"(?s)PBIO_UNKNOWN_COLUMN.*row 1.*did you mean 'temp'"):
             writer.write({"id": 1, "tmp": 2.0})
     assert [row["id"] for row in pbio.read(tmp_path / "x.ffs")] == [1]
+
+
+@pytest.mark.parametrize(
+    ("paths", "type_", "hint"),
+    [
+        (b"a.ffs", "bytes", "give a str or a Path"),
+        (BytesIO(), "BytesIO", "file.name"),
+        ([7], "int", "give a str or a Path"),
+    ],
+    ids=["bytes", "file", "number"],
+)
+def test_what_is_no_path_is_named(paths: Any, type_: str, hint: str) -> None:
+    with pytest.raises(pbio.PbioError, match=f"a path cannot be of type {type_}") as caught:
+        pbio.read_batches(paths)
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("option", ["filter", "transform", "FILTER"])
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (b"{ return 1; }", "{ return input.x > 3; }"),
+        (len, "{ return"),
+        (Path("f.c"), "path.read_text()"),
+        (True, "{ ret"),
+    ],
+    ids=["bytes", "function", "path", "truth"],
+)
+def test_a_program_is_text(tmp_path: Path, option: str, value: Any, hint: str) -> None:
+    with pytest.raises(pbio.PbioError, match="PBIO_BAD_OPTION") as caught:
+        pbio.read_batches(tmp_path, **{option: value})
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_table_or_a_frame_is_no_type_and_has_one(tmp_path: Path) -> None:
+    for given, hint in (
+        (pa.table({"a": [1]}), "table.schema"),
+        (pd.DataFrame({"a": [1]}), "Schema.from_pandas(frame)"),
+    ):
+        with pytest.raises(pbio.PbioError, match="PBIO_BAD_TYPE") as caught:
+            pbio.open_writer(tmp_path / "x.ffs", given)
+        assert hint in (caught.value.hint or "")

@@ -276,7 +276,11 @@ class Builder(Transformer[Token, syntax.Block]):
         quoted = str(token)
         text = unescape(quoted[quoted.index("'") + 1 : -1])
         if len(text) != 1:
-            raise Refused(_start(token), f"{quoted} is not one character", "strings take double quotes")
+            raise Refused(
+                _start(token),
+                f"{quoted} is not one character",
+                "strings take double quotes, and a field follows a dot: input.x",
+            )
         return syntax.CharacterLiteral(_start(token), 1, text[0] - 256 if text[0] > 127 else text[0])
 
     def text(self, token: Token) -> syntax.StringLiteral:

@@ -14,6 +14,15 @@ _KEYWORDS = """
 KEYWORDS = frozenset(_KEYWORDS.split())
 INCLUDE = re.compile(r'#[ \t]*include[ \t]*(?:<([^<>\n]*)>|"([^"\n]*)")[ \t\r]*(?=\n|$|\{)')
 
+_LOOK_ALIKES = {
+    "\ufeff": "it is a byte order mark: save the file as UTF-8 without one",
+    "\u00a0\u2002\u2003\u2009\u200b\u202f\u3000": "it looks like a space; type a space",
+    "\u201c\u201d\u201e\u00ab\u00bb": 'a string takes straight quotes, "',
+    "\u2018\u2019\u201a": "a character takes straight quotes, '",
+    "\u2013\u2014\u2212": "it looks like a minus; type -",
+}
+"""What editors and word processors put in place of what was typed."""
+
 _TOKEN = re.compile(
     r"""
       (?P<blank>   [ \t\n\r\f\v]+ | //[^\n]* | /\*.*?\*/ )
@@ -141,7 +150,8 @@ class Lexer:
             return Unreadable(
                 at, "a directive cannot be inside the program", "move #include before the '{'", self.position
             )
-        return Unreadable(at, f"unexpected character {character!a}", resume=self.position)
+        hint = next((hint for look_alikes, hint in _LOOK_ALIKES.items() if character in look_alikes), "")
+        return Unreadable(at, f"unexpected character {character!a}", hint, resume=self.position)
 
     def _word_kind(self, word: str, at: int) -> str:
         if self._previous in (".", "->"):

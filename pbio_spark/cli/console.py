@@ -175,7 +175,7 @@ def said_type(text: str) -> Record:
 
 def said_text(text: str) -> str:
     """What an option says, or the file @FILE. Raises OSError."""
-    return Path(text[1:]).read_text(encoding="utf-8", errors="replace") if text.startswith("@") else text
+    return Path(text[1:]).read_text(encoding="utf-8-sig", errors="replace") if text.startswith("@") else text
 
 
 def e_code(option: str, doc: str) -> Any:

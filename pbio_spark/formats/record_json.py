@@ -91,7 +91,10 @@ def json_to_record(text: str | Mapping[str, Any]) -> Record:
         kind = "structure" if error.place == "$" else "field"
         _bad(f"duplicate {kind} {error.key!r}", error.place, "rename one, or leave it out")
     except ValueError as error:
-        _bad(f"the text is not JSON: {error}", "$")
+        hint = (
+            "JSON takes double quotes; in Python give the dict itself" if isinstance(text, str) and "'" in text else ""
+        )
+        _bad(f"the text is not JSON: {error}", "$", hint)
     if not isinstance(parsed, dict) or not parsed:
         _bad("expected a JSON object of structures", "$")
     _check_fields(parsed)
@@ -175,6 +178,8 @@ def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:
 
 def _hint_beside(name: str, field: str, what: Any) -> str:
     """How a structure is described that was written where its field is."""
+    if isinstance(what, type):
+        return f'name the type, "{_PYTHON.get(what.__name__, "float64")}"'
     inner = what[0] if isinstance(what, list) and len(what) == 1 else what
     if isinstance(inner, str):
         return f'an array of any length is "{inner}[]"'
@@ -216,10 +221,33 @@ def _type(text: str, structs: Mapping[str, Any], path: str, depth: int) -> tuple
     return spark_type(text) or _bad(f"unknown type {text!r}", path, _hint(text, structs))
 
 
+_PYTHON = {
+    "str": "string",
+    "text": "string",
+    "int": "int64",
+    "float": "float64",
+    "bool": "boolean",
+    "bytes": "binary",
+    "datetime": "timestamp",
+    "object": "string",
+    "unsigned long": "uint64",
+    "unsigned int": "uint32",
+    "unsigned": "uint32",
+    "unsigned short": "uint16",
+    "unsigned char": "uint8",
+    "float16": "float32",
+}
+"""What Python, numpy, pandas and C call types that are unknown here."""
+
+
 def _hint(text: str, structs: Iterable[str]) -> str:
     """What to write in place of an unknown type."""
     outer = text.lower().partition("<")[0].strip()
-    if "<" in text and outer == "array":
+    if text.endswith("?") or outer in ("optional", "nullable"):
+        return "a field that can be null is a pointer: *int32"
+    if (other := _PYTHON.get(" ".join(text.lower().split()))) is not None:
+        return f"did you mean {other!r}?"
+    if "<" in text and outer in ("array", "list"):
         return (
             "write an array as int32[], or as int32[n] where an integer field n of the same structure holds its length"
         )

@@ -128,3 +128,22 @@ def run(program: ecode.Program) -> None:
 )
 def test_hostile_programs(source: str) -> None:
     answer(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("\ufeff{ return 1; }", "byte order mark"),
+        ("{\u00a0return 1; }", "type a space"),
+        ("{ string s = \u201cab\u201d; return 1; }", "straight quotes"),
+        ("{ char c = \u2018a\u2019; return 1; }", "straight quotes"),
+        ("{ return 2 \u2212 1; }", "type -"),
+        ("{ return input['load'] > 1; }", "a field follows a dot: input.x"),
+    ],
+    ids=range(6),
+)
+def test_what_word_processors_and_python_write_gets_the_way_to_e_code(source: str, hint: str) -> None:
+    with pytest.raises(ecode.EcodeError) as caught:
+        ecode.compile(source)
+    assert hint in str(caught.value)
+    ecode.compile("{\r\n\treturn 1;\r\n}\r\n")

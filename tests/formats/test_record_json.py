@@ -120,6 +120,11 @@ def test_invalid_record_json(name: str) -> None:
         ("array<int>", "int32[]"),
         ("struct<a: int>", "describe the structure"),
         ("binary[n]", "write char[n]"),
+        ("list<int>", "int32[]"),
+        ("int32?", "*int32"),
+        ("datetime", "did you mean 'timestamp'?"),
+        ("str", "did you mean 'string'?"),
+        ("unsigned  long", "did you mean 'uint64'?"),
     ],
 )
 def test_an_unknown_type_is_answered_with_what_to_write(said: str, hint: str) -> None:
@@ -165,3 +170,19 @@ def test_a_schema_of_others_is_named(schema: dict[str, object]) -> None:
     name = schema.get("name", "Row")
     assert f'{{"{name}": {{' in str(caught.value.hint)
     assert ('"id": "long"' in str(caught.value.hint)) == (schema["fields"] != ["id"])
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"), [(str, '"string"'), (int, '"int64"'), (float, '"float64"'), (bool, '"boolean"')]
+)
+def test_a_type_of_python_gets_its_name(said: type, hint: str) -> None:
+    with pytest.raises(PbioError, match="PBIO_BAD_TYPE") as caught:
+        json_to_record({"t": {"x": said}})
+    assert caught.value.hint == f"name the type, {hint}"
+    assert json_to_record({"t": {"x": hint.strip('"')}})
+
+
+def test_json_as_editors_and_python_write_it() -> None:
+    assert json_to_record('\ufeff{"t": {"x": "int32"}}\r\n') == json_to_record({"t": {"x": "int32"}})
+    with pytest.raises(PbioError, match="JSON takes double quotes; in Python give the dict itself"):
+        json_to_record(str({"t": {"x": "int32"}}))

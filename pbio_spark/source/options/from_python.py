@@ -43,6 +43,13 @@ def options_to_strings(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _option_to_string(name: str, value: Any) -> str:
+    if name.lower() in ("filter", "transform", "where") and not isinstance(value, str):
+        hint = "give its text: path.read_text()" if isinstance(value, os.PathLike) else ""
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"option {name!r} cannot be of type {type(value).__name__}",
+            hint=hint or "give the text of a program in E-code, such as { return input.x > 3; }",
+        )
     match value:
         case str():
             return value

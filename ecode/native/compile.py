@@ -19,6 +19,8 @@ from ecode.native.text import show_in_tracebacks
 
 _DEEPEST = 20_000
 _compiled: dict[str, Kernel] = {}
+_shared: dict[str, Any] = {}
+"""Helpers of several kernels, by their names."""
 
 
 def compile_kernel(source: str, name: str = "kernel") -> Kernel:
@@ -27,9 +29,10 @@ def compile_kernel(source: str, name: str = "kernel") -> Kernel:
     Args:
         source: a module's text that defines `name(count, table)` and, before it, any helper functions. A helper is
             decorated with `@inline`, or with `@within` if it is called in one place, or with `@early` if it takes only
-            int64: these are compiled first, so that they may call each other as deep as a type is nested. The text may
-            call what `ecode.native.memory` and `arithmetic` export, and nothing else: it has no builtins beyond those
-            that numba needs.
+            int64: these are compiled first, so that they may call each other as deep as a type is nested. One that is
+            decorated with `@shared` takes only int64, too, and is compiled once for all kernels: its name must be
+            unique to its text. The text may call what `ecode.native.memory` and `arithmetic` export, and nothing else:
+            it has no builtins beyond those that numba needs.
         name: the name of the entry.
     """
     key = _key(source, name)
@@ -109,7 +112,19 @@ def _compile(source: str, name: str, key: str) -> Kernel:
         helper.compile((int64,) * count)
         return helper
 
-    namespace = {"__name__": "ecode.native.generated", "inline": inline, "early": early, "within": within, **exports}
+    def shared(function: Any) -> Any:
+        """A helper of int64 that becomes part of its callers, and that all kernels share: its name tells it from any
+        other."""
+        helper = _shared.get(function.__name__)
+        if helper is None:
+            helper = wraps(function, forceinline=True)
+            helper.compile((int64,) * function.__code__.co_argcount)
+            helper.disable_compile()  # else it is compiled for each number that it is given
+            _shared[function.__name__] = helper
+        return helper
+
+    decorators = {"inline": inline, "early": early, "within": within, "shared": shared}
+    namespace = {"__name__": "ecode.native.generated", **decorators, **exports}
     with warnings.catch_warnings(), _deep_recursion(), _uncollected():
         warnings.simplefilter("ignore", compiler_warning())
         exec(compile(_unfolded(source), filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)

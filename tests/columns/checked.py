@@ -72,6 +72,7 @@ def _memory(writable: list[tuple[int, int]], readable: list[tuple[int, int]]) ->
         "inline": lambda function: function,
         "early": lambda function: function,
         "within": lambda function: function,
+        "shared": lambda function: function,
     }
     for width in (8, 16, 32, 64):
         memory[f"saturated_int{width}"] = _saturation(-(1 << width - 1), (1 << width - 1) - 1)

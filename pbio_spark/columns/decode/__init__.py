@@ -3,6 +3,7 @@
 planner    format x wanted columns -> plan: a node for each rule of `formats.arrow.mapping`
 plan       what has to be done, as values: nodes for columns, levels for places
 generate   level -> text of its kernels, fused or ready-made
+fill       what they do for one node
 converter  `Converter`: a plan and its kernels; running it
 assemble   what kernels wrote -> Arrow arrays
 explain    why a record is bad

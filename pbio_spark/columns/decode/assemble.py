@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pbio_spark.columns.decode.generate import has_validity
+from pbio_spark.columns.decode.fill import has_validity
 from pbio_spark.columns.decode.plan import (
     Absent,
     Chars,

@@ -15,7 +15,8 @@ from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.compile import is_compiled
 from ecode.native.table import TableEntry
 from pbio_spark.columns.decode.assemble import assemble
-from pbio_spark.columns.decode.generate import EXPANDS, HEADER, KernelText, level_to_texts, stored_size
+from pbio_spark.columns.decode.fill import EXPANDS, stored_size
+from pbio_spark.columns.decode.generate import HEADER, KernelText, level_to_texts
 from pbio_spark.columns.decode.plan import (
     Chars,
     Deref,

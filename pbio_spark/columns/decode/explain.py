@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from pbio_spark.columns.decode.generate import EXPANDS
+from pbio_spark.columns.decode.fill import EXPANDS
 from pbio_spark.columns.decode.plan import (
     Absent,
     Chars,

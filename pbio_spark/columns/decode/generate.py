@@ -7,22 +7,22 @@ has room.
 
 One generator makes both kinds of kernel:
 
-* *fused*: every number of the format is written into the text, and a kernel fills up to `GROUP` nodes;
+* *fused*: every number of the format is written into the text, and a kernel fills up to `GROUP` nodes; what it does for
+  a string or an array is a function, which all kernels with such fields share: numba takes it apart only once;
 * *ready-made*: a kernel fills one node and reads offsets and extents from its table, so that one kernel serves all
   fields of its shape in all formats.
 """
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import singledispatchmethod
+from hashlib import sha256
 
 from ecode.native import Lines
-from pbio_spark.columns.decode.plan import Chars, Deref, Filled, Items, Level, Load, Scalar, Text, is_contiguous
-from pbio_spark.wire import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST
+from pbio_spark.columns.decode.fill import Filling
+from pbio_spark.columns.decode.plan import Filled, Level, Scalar
 
 GROUP = 8
 
@@ -31,14 +31,9 @@ GROUP = 8
 # slot may hold.
 HEADER = ("at", "homes", "rows", "starts", "ends", "status", "visited", "minimum")
 
-EXPANDS = 1 << 30
-"""Set in the status of a record that decodes to more than `room_of` its length."""
-_FAR = 1 << 40
-"""More than any record may decode to."""
-_MANY = 1 << 31
-"""More bytes than any record has."""
-
-STORED_SIZE = {"bool": 1, "decimal": 16, "binary": 8}
+_PLACE = ("i", "at", "row", "start", "home", "length", "status_", "visited_", "minimum_")
+"""What every function that fills a node is given first."""
+_VARIABLE = re.compile(r"\b[a-z]\w*\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +54,31 @@ def level_to_texts(level: Level, is_fused: bool) -> list[KernelText]:
     """The kernels of a level."""
     size = GROUP if is_fused else 1
     groups = [level.nodes[i : i + size] for i in range(0, len(level.nodes), size)]
-    return [_Generator(level, is_fused).generate(nodes) for nodes in groups]
+    return [_Kernel(level, is_fused).generate(nodes) for nodes in groups]
 
 
-def stored_size(node: Scalar) -> int:
-    """The bytes of one stored value."""
-    if node.store == "bytes":
-        return node.load.size
-    return STORED_SIZE.get(node.store) or Load(0, node.store).size
-
-
-class _Generator:
+class _Kernel(Filling):
     def __init__(self, level: Level, is_fused: bool) -> None:
+        super().__init__()
         self.level = level
         self.is_root = level.parent is None
         self.is_fused = is_fused
         self.head: list[str] = []
         self.tail: list[str] = []
-        self.body = Lines()
-        self.absent = Lines()
         self.entries: list[tuple[int, str] | int] = []
+        self.helpers: dict[str, str] = {}
 
     def generate(self, nodes: Sequence[Filled]) -> KernelText:
         for k, node in enumerate(nodes):
-            self.fill(node, str(k))
+            if self.is_fused and not isinstance(node, Scalar):
+                self._call(node, str(k))
+            else:
+                self.fill(node, str(k))
         text = Lines()
+        text.line(*self.helpers.values())
         with text.block("def kernel(count, table):"):
             text.line(*(f"{name}_ = load_int64(table + {8 * i})" for i, name in enumerate(HEADER)))
-            text.line(*self.head)
+            text.line(*self.head, *self.first)
             with text.block("for i in range(count):"):
                 text.line("at = load_int64(at_ + 8 * i)")
                 if self.is_root:
@@ -105,7 +97,30 @@ class _Generator:
             text.line(*self.tail, "return 0")
         return KernelText(tuple(nodes), f"{text}\n", tuple(self.entries))
 
-    # What a kernel's text is made of.
+    def _call(self, node: Filled, k: str) -> None:
+        """Fill a node by a function of what is its own, that all nodes like it share."""
+        inner = _Function()
+        inner.fill(node, "0")
+        given = [*_PLACE, *inner.outputs, *inner.constants]
+        returned = ", ".join(inner.counts)
+        body = Lines()
+        with body.block(f"({', '.join(given)}):"):
+            body.line(*str(inner.body).splitlines())
+            body.line(f"return {returned or 0}")
+        name = f"fill_{sha256(str(body).encode()).hexdigest()[:24]}"
+        self.helpers[name] = f"@shared\ndef {name}{body}\n"
+        own = {}
+        for variable, entry in inner.outputs.items():
+            own[variable] = (self.count if variable in inner.counts else self.entry)(node, k, entry)
+        arguments = ", ".join([*_PLACE, *own.values(), *map(str, inner.constants.values())])
+        counts = ", ".join(own[variable] for variable in inner.counts)
+        self.body.line(f"{counts or 'done'} = {name}({arguments})")
+
+        def named(line: str) -> str:
+            return _VARIABLE.sub(lambda found: own.get(found[0], found[0]), line)
+
+        self.first += map(named, inner.first)
+        self.absent.line(*map(named, str(inner.absent).splitlines()))
 
     def entry(self, node: Filled, k: str, name: str) -> str:
         """A variable with an entry of the table: the address of an output, or its capacity."""
@@ -132,251 +147,25 @@ class _Generator:
     def _next_entry(self) -> int:
         return 8 * (len(HEADER) + len(self.entries))
 
-    def load(self, load: Load, at: str = "at") -> str:
-        return f"load_{load.type}{load.order}({at} + {self.constant(load.offset)})"
 
-    def bad(self, node: Filled, *then: str) -> None:
-        self.body.line(f"store_int32(status_ + 4 * row, {self.constant(node.number + 1)})", *then)
+class _Function(Filling):
+    """Makes the body of a function that fills a node, and notes what it must be given."""
 
-    def visit(self, node: Filled, size: str, *if_too_many: str) -> None:
-        """Count visited bytes, since targets may be shared without end; `wire.decode` keeps to the same rule."""
-        self.body.line(
-            f"visits = load_int64(visited_ + 8 * row) + {size}",
-            "store_int64(visited_ + 8 * row, visits)",
-        )
-        with self.body.block(f"if visits > {EXPANSION_ROOM} and visits > {EXPANSION_LIMIT} * length:"):
-            self.body.line(
-                f"store_int64(visited_ + 8 * row, {_FAR})",
-                f"store_int32(status_ + 4 * row, {EXPANDS} | {self.constant(node.number + 1)})",
-                *if_too_many,
-            )
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs: dict[str, str] = {}
+        self.counts: list[str] = []
+        self.constants: dict[str, int] = {}
 
-    # One method for each kind of node.
+    def entry(self, node: Filled, k: str, name: str) -> str:
+        self.outputs[f"{name}_{k}"] = name
+        return f"{name}_{k}"
 
-    @singledispatchmethod
-    def fill(self, node: Filled, k: str) -> None:
-        raise TypeError(node)
+    def count(self, node: Filled, k: str, name: str) -> str:
+        self.counts.append(self.entry(node, k, name))
+        return self.counts[-1]
 
-    @fill.register
-    def _(self, node: Scalar, k: str) -> None:
-        size = stored_size(node)
-        out = f"{self.entry(node, k, 'values')} + {size} * i"
-        self._store(node, self.load(node.load), out)
-        self.absent.line(f"zero({out}, {size})")
-
-    def _store(self, node: Scalar, value: str, out: str, at: str = "at") -> None:
-        store = node.store
-        if store == "bytes":
-            self.body.line(f"copy({out}, {at} + {self.constant(node.load.offset)}, {node.load.size})")
-        elif store == "bool":
-            self.body.line(f"store_uint8({out}, 1 if {value} != 0 else 0)")
-        elif store == "decimal":
-            self.body.line(f"number = as_int64({value})", f"store_int64({out}, number)")
-            self.body.line(f"store_int64({out} + 8, {'0' if node.load.type[0] == 'u' else 'number >> 63'})")
-        elif store == "binary":
-            turned = "_swapped" if sys.byteorder == "little" else ""
-            self.body.line(f"store_uint64{turned}({out}, {value})")
-        elif store == node.load.type:
-            self.body.line(f"store_{store}({out}, {value})")
-        else:
-            self.body.line(f"store_{store}({out}, as_{store}({value}))")
-
-    @fill.register
-    def _(self, node: Text, k: str) -> None:
-        body = self.body
-        body.line(f"slot = as_int64({self.load(node.slot)})", "where = 0", "size = 0", "valid = 0")
-        with body.block("if slot != 0:"):
-            with body.block("if slot < minimum_ or slot >= length:"):
-                self.bad(node)
-            with body.block("else:"):
-                body.line("where = start + slot", "room = length - slot", "size = find_zero(where, room)", "valid = 1")
-                with body.block("if size == room:"):
-                    self.bad(node, "valid = 0", "size = 0")
-                self.visit(node, "size", "valid = 0", "size = 0")
-        self._copy_text(node, k)
-
-    @fill.register
-    def _(self, node: Chars, k: str) -> None:
-        body = self.body
-        self._find_items(node, k, 1)
-        if node.apart:
-            for d, extent in enumerate(node.apart):
-                number = self.constant(extent) if isinstance(extent, int) else f"as_int64({self.load(extent, 'home')})"
-                body.line(f"apart = {number}" if d == 0 else f"apart *= {number}")
-            if node.cut:
-                body.line("room = size", "size = 0")
-                with body.block("while size < room and load_uint8(where + size * apart) != 0:"):
-                    body.line("size += 1")
-        elif node.cut:
-            body.line("size = find_zero(where, size)")
-        self._copy_text(node, k, "j * apart" if node.apart else "j")
-
-    def _copy_text(self, node: Text | Chars, k: str, step: str = "j") -> None:
-        """Append `size` bytes at `where` to the node's text."""
-        body, used = self.body, self.count(node, k, "used")
-        data, capacity = self.entry(node, k, "data"), self.entry(node, k, "capacity")
-        if node.is_latin:
-            with body.block(f"if {used} + 2 * size <= {capacity}:"), body.block("for j in range(size):"):
-                body.line(f"byte = as_int64(load_uint8(where + {step}))")
-                with body.block("if byte < 128:"):
-                    body.line(f"store_uint8({data} + {used}, byte)", f"{used} += 1")
-                with body.block("else:"):
-                    body.line(f"store_uint8({data} + {used}, 0xC0 | byte >> 6)")
-                    body.line(f"store_uint8({data} + {used} + 1, 0x80 | byte & 0x3F)", f"{used} += 2")
-            with body.block("else:"):
-                body.line(f"{used} += 2 * size")
-        else:
-            with body.block(f"if {used} + size <= {capacity}:"):
-                if step == "j":
-                    body.line(f"copy({data} + {used}, where, size)")
-                else:
-                    with body.block("for j in range(size):"):
-                        body.line(f"store_uint8({data} + {used} + j, load_uint8(where + {step}))")
-            body.line(f"{used} += size")
-        self._end_item(node, k)
-
-    def _end_item(self, node: Text | Chars | Items, k: str) -> None:
-        offsets, used = self.entry(node, k, "offsets"), f"used_{k}"
-        self.head.append(f"store_int32({offsets}, 0)")
-        self.body.line(f"store_int32({offsets} + 4 * i + 4, {used})")
-        self.absent.line(f"store_int32({offsets} + 4 * i + 4, {used})")
-        if has_validity(node):
-            valid = self.entry(node, k, "valid")
-            self.body.line(f"store_uint8({valid} + i, valid)")
-            self.absent.line(f"store_uint8({valid} + i, 0)")
-
-    def _find_items(self, node: Chars | Items, k: str, stride: int | Load) -> None:
-        """Set `where` to the array's first byte, `size` to its number of elements, `extent_d`, and `valid`."""
-        body = self.body
-        for d, extent in enumerate(node.extents):
-            if isinstance(extent, int):
-                body.line(f"extent_{d} = {self.constant(extent)}")
-            else:
-                body.line(f"extent_{d} = as_int64({self.load(extent, 'home')})")
-                # A count that no record can hold; its exact size no longer matters.
-                with body.block(f"if extent_{d} < 0 or extent_{d} > {_MANY}:"):
-                    body.line(f"extent_{d} = {_MANY}")
-        if isinstance(node.place, int):
-            body.line(f"where = at + {self.constant(node.place)}")
-            body.line("size = " + " * ".join(f"extent_{d}" for d in range(len(node.extents))))
-            body.line("valid = 1")
-        else:
-            body.line("size = extent_0")
-            for d in range(1, len(node.extents)):
-                body.line(f"size = min(size * extent_{d}, {_MANY})")
-            body.line("where = 0", "valid = 1")
-            step = "step"
-            if isinstance(stride, int):
-                body.line(f"step = {self.constant(stride)}")
-            else:
-                body.line(f"step = as_int64({self.load(stride, 'home')})")
-                with body.block("if step < 0 or step > length:"):
-                    body.line("step = length + 1")  # such rows cannot lie in the record
-            body.line(f"slot = as_int64({self.load(node.place)})")
-            with body.block("if slot != 0 and (slot < minimum_ or slot >= length):"):
-                self.bad(node, "size = 0", "valid = 0")
-            with body.block("elif size == 0 or step == 0:"):
-                # Null stands for an array without a byte, too. Its lists are those that its extents say.
-                body.line("where = start", "lists = 0")
-                if has_empty_lists(node):
-                    with ExitStack() as inside:
-                        for d in range(len(node.extents)):
-                            inside.enter_context(body.block(f"if extent_{d} != 0:"))
-                            body.line(f"lists = {f'min(lists * extent_{d}, {_MANY})' if d else 'extent_0'}")
-                cost = f"{VALUE_COST} * lists + ({VALUE_COST} if slot != 0 else 0)"
-                self.visit(node, cost, "size = 0", "valid = 0", "lists = 0")
-                if has_empty_lists(node):
-                    body.line(f"{self.count(node, k, 'lists')} += lists")
-            with body.block("elif slot == 0:"):
-                body.line("size = 0", "valid = 0")
-            with body.block(f"elif size > (length - slot) // {step}:"):
-                self.bad(node, "size = 0", "valid = 0")
-            with body.block("else:"):
-                body.line("where = start + slot")
-                parts = VALUE_COST * getattr(node, "parts", 0)
-                more = f" + {self.constant(parts)}" if parts else ""
-                self.visit(node, f"{VALUE_COST} + size * ({step}{more})", "size = 0", "valid = 0")
-
-    @fill.register
-    def _(self, node: Items, k: str) -> None:
-        body = self.body
-        self._find_items(node, k, node.stride)
-        used, capacity = self.count(node, k, "used"), self.entry(node, k, "capacity")
-        if is_contiguous(node):
-            self._copy_numbers(node, k, used, capacity)
-        else:
-            addresses, rows = self.entry(node, k, "addresses"), self.entry(node, k, "rows")
-            homes = self.entry(node, k, "homes") if node.homes else None
-            with body.block(f"if {used} + size <= {capacity}:"), body.block("for j in range(size):"):
-                body.line(f"store_int64({addresses} + 8 * ({used} + j), {self._element(node)})")
-                body.line(f"store_int32({rows} + 4 * ({used} + j), row)")
-                if homes:
-                    body.line(f"store_int64({homes} + 8 * ({used} + j), home)")
-        body.line(f"{used} += size")
-        if len(node.extents) > 1:
-            for d in range(len(node.extents)):
-                extents = self.entry(node, k, f"extents{d}")
-                # What follows an extent of 0 may claim any number: nothing looks at what is left of it.
-                body.line(f"store_int32({extents} + 4 * i, as_int32(extent_{d}) if valid != 0 else 0)")
-                self.absent.line(f"store_int32({extents} + 4 * i, 0)")
-        self._end_item(node, k)
-
-    def _copy_numbers(self, node: Items, k: str, used: str, capacity: str) -> None:
-        body, item = self.body, node.item
-        assert isinstance(item, Scalar)
-        size, data = stored_size(item), self.entry(node, k, "data")
-        is_transposed = node.column_major and len(node.extents) > 1
-        with body.block(f"if {used} + size <= {capacity}:"):
-            if item.store in (item.load.type, "bytes") and not item.load.order and not is_transposed:
-                body.line(f"copy({data} + {size} * {used}, where, size * {size})")
-            else:
-                with body.block("for j in range(size):"):
-                    body.line(f"at_item = {self._element(node)}")
-                    value = f"load_{item.load.type}{item.load.order}(at_item)"
-                    self._store(item, value, f"{data} + {size} * ({used} + j)", "at_item")
-
-    def _element(self, node: Items) -> str:
-        """The address of element j, which counts in row-major order whatever the order in memory."""
-        if isinstance(node.item, Chars) and node.item.apart:
-            stride = "1"  # rows of characters begin one after the other, and their characters lie apart
-        else:
-            stride = self.constant(node.stride) if isinstance(node.stride, int) else "step"
-        if not node.column_major or len(node.extents) == 1:
-            return f"where + j * {stride}"
-        self.body.line("rest = j", "index = 0")
-        for d in reversed(range(len(node.extents))):
-            steps = "".join(f" * extent_{e}" for e in range(d))
-            self.body.line(f"index += rest % extent_{d}{steps}", f"rest //= extent_{d}")
-        return f"where + index * {stride}"
-
-    @fill.register
-    def _(self, node: Deref, k: str) -> None:
-        body = self.body
-        addresses = f"{self.entry(node, k, 'addresses')} + 8 * i"
-        size = self.constant(node.size)
-        body.line(f"slot = as_int64({self.load(node.slot)})", "target = 0")
-        with body.block("if slot != 0:"):
-            with body.block(f"if slot < minimum_ or slot >= length or {size} > length - slot:"):
-                self.bad(node)
-            with body.block("else:"):
-                body.line("target = start + slot")
-                cost = self.constant(node.size + VALUE_COST * node.parts)
-                self.visit(node, cost, "target = 0")
-        body.line(f"store_int64({addresses}, target)")
-        self.absent.line(f"store_int64({addresses}, 0)")
-        if node.homes:
-            homes = self.entry(node, k, "homes")
-            for lines in (body, self.absent):
-                lines.line(f"store_int64({homes} + 8 * i, home)")
-
-
-def has_validity(node: Filled) -> bool:
-    """Whether a node can be null of its own accord, not only because its place is empty."""
-    return isinstance(node, Text) or (isinstance(node, Chars | Items) and not isinstance(node.place, int))
-
-
-def has_empty_lists(node: Filled) -> bool:
-    """Whether a node's arrays may hold lists or strings without a byte: memory that no element accounts for."""
-    if not isinstance(node, Items) or isinstance(node.place, int):
-        return False
-    return len(node.extents) > 1 or isinstance(node.stride, Load)
+    def constant(self, value: int) -> str:
+        variable = f"constant_{len(self.constants)}"
+        self.constants[variable] = value
+        return variable

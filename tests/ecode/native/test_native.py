@@ -151,3 +151,20 @@ def _interpreted(source: str, count: int, word: int) -> int:
     exec(source, namespace)
     wrapped = namespace["kernel"](count, 0) & (1 << 64) - 1
     return int(wrapped - (wrapped >> 63 << 64))
+
+
+def test_kernels_share_a_helper_that_is_compiled_once(private_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever numbers it is given, as literals or not; each kernel has its machine code and needs no other's."""
+    monkeypatch.setattr(compiler, "_shared", {})
+    helper = "@shared\ndef twice_and_more(a, b):\n    return 2 * a + b\n\n\n"
+    head = f"{helper}def kernel(count, table):\n    return "
+    texts = [head + "twice_and_more(count, 5)", head + "twice_and_more(2, count) + twice_and_more(3, 4)"]
+    kernels = [compile_kernel(text) for text in texts]
+    (shared,) = compiler._shared.values()
+    assert len(shared.overloads) == 1
+    assert [kernel(10, Table([0])) for kernel in kernels] == [25, 24]
+    loads = "import pickle, sys; from ecode.native import Table; print(pickle.load(sys.stdin.buffer)(10, Table([0])))"
+    done = subprocess.run(
+        [sys.executable, "-c", loads], input=pickle.dumps(kernels[1]), capture_output=True, check=True
+    )
+    assert done.stdout.decode().strip() == "24"

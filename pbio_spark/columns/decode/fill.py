@@ -21,14 +21,13 @@ _FAR = 1 << 40
 _MANY = 1 << 31
 """More bytes than any record has."""
 
-STORED_SIZE = {"bool": 1, "decimal": 16, "binary": 8}
+STORED_SIZE = {"bool": 1, "decimal": 16, "binary": 8, "float32": 4, "float64": 8}
+STORED_SIZE |= {f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 def stored_size(node: Scalar) -> int:
     """The bytes of one stored value."""
-    if node.store == "bytes":
-        return node.load.size
-    return STORED_SIZE.get(node.store) or Load(0, node.store).size
+    return node.load.size if node.store == "bytes" else STORED_SIZE[node.store]
 
 
 class Filling(ABC):

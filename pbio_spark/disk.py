@@ -40,6 +40,9 @@ def _refusal(path: str, error: OSError) -> PbioError | None:
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
         hint = "check who may read and write there, and whether it is read-only"
         return PbioError("PBIO_NO_PERMISSION", f"not permitted: {_said(error)}", file=path, hint=hint)
+    if error.errno == errno.EFBIG:
+        hint = "write smaller files; the file system, or a limit of the process (`ulimit -f`), allows no larger ones"
+        return PbioError("PBIO_NO_ROOM", f"no room: {_said(error)}", file=path, hint=hint)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "free some space and try again; in a channel space, `pbio space vacuum` may free some"
         return PbioError("PBIO_NO_ROOM", f"no room: {_said(error)}", file=path, hint=hint)

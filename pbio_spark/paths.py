@@ -1,7 +1,6 @@
 """Paths as users give them: from a path to a file system, and from there to folders and open files.
 
-A path is a plain path, or a URL with `://` (DESIGN decision 36). Nothing else in it has a special meaning: fsspec's
-`::`, which would read another file, is two colons, and `%20` is three characters, as in Spark.
+A path is plain, or a URL with `://` (DESIGN decision 36): fsspec's `::` is two colons, `%20` three characters.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from pbio_spark.formats.arrow.written import writable
 from pbio_spark.formats.format import check_format
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record
-from pbio_spark.paths import is_local, locate, trouble
+from pbio_spark.paths import full_path, is_local, locate, trouble
 from pbio_spark.source.files.outlines import paths_to_formats
 from pbio_spark.source.files.planning import plan_partitions, scan_files, scan_to_schema
 from pbio_spark.source.files.python_rows import batches_to_rows
@@ -48,6 +48,7 @@ from pbio_spark.source.query.request import is_request
 from pbio_spark.source.query.store import store_of
 from pbio_spark.source.write.write_format import formats_to_write
 from pbio_spark.wire import FileWriter
+from pbio_spark.written import written
 
 log = logging.getLogger("pbio_spark")
 
@@ -365,7 +366,8 @@ def _open(path: Path, *, append: bool, indexed: bool) -> FileWriter:
         with trouble(fs, target):
             if is_local(fs):
                 return FileWriter(target, indexed=indexed, append=append and os.path.exists(target))
-            return FileWriter(fs.open(target, "wb"), indexed=indexed, owned=True)
+            file = written(fs.open(target, "wb"), full_path(fs, target))
+            return FileWriter(file, indexed=indexed, owned=True)
     except FileNotFoundError:
         reason, hint = "the folder of the file does not exist", "make it first"
         raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=os.fspath(path), hint=hint) from None

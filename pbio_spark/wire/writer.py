@@ -16,6 +16,7 @@ from pbio_spark.wire.encode import encode
 from pbio_spark.wire.header import check_header
 from pbio_spark.wire.hints.index import IndexWriter, check_room, read_block
 from pbio_spark.wire.images import Value
+from pbio_spark.written import written
 
 
 def _opened(file: str | os.PathLike[str] | BinaryIO, *, append: bool) -> tuple[BinaryIO, bool]:
@@ -28,7 +29,7 @@ def _opened(file: str | os.PathLike[str] | BinaryIO, *, append: bool) -> tuple[B
         raise PbioError("PBIO_BAD_PATH", "the path is not one of the local disk", file=os.fsdecode(file), hint=hint)
     try:
         with trouble(fs, path):
-            return open(path, "r+b" if append else "wb"), True
+            return written(open(path, "r+b" if append else "wb"), path), True
     except FileNotFoundError:
         is_there = os.path.isdir(os.path.dirname(path))
         reason, hint = "the folder of the file is not there", "make it first"
@@ -159,10 +160,12 @@ class FileWriter:
 
     def close(self) -> None:
         """Completes the index, and closes the file if this writer opened it."""
-        if self._index is not None:
-            self._index.flush()
-        self._file.flush()
-        self._close_file()
+        try:
+            if self._index is not None:
+                self._index.flush()
+            self._file.flush()
+        finally:
+            self._close_file()
 
     def __enter__(self) -> Self:
         return self

@@ -93,7 +93,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> tuple[ChannelLog, ChannelPlanner, StreamSubscriber | None]:
         """What is read; `said` is the offset from which the first batch of a run begins, if the query ran before."""
         if self._opened is None:
-            reader = None if said is None else said.get(READER)
+            reader = said.get(READER) if isinstance(said, Mapping) else None  # it may be of another source
             if reader is not None and not str(reader).startswith(ANONYMOUS):
                 raise PbioError(
                     "PBIO_BAD_OFFSET",

@@ -15,6 +15,7 @@ forgotten, and files older than that are not looked at, which keeps offsets smal
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -154,7 +155,10 @@ def progress_from_json(said: Mapping[str, Any]) -> Progress:
             known = "" if id_ == NO_ID else id_
             files.append(FileProgress(key, mark, head, known, stamp, modified / 1e6, is_gone=is_gone))
         formats = tuple(bytes.fromhex(form) for form in said["formats"])
-        return Progress(tuple(said["names"]), formats, float(said["watermark"]), tuple(files))
+        watermark = float(said["watermark"])
+        if not math.isfinite(watermark):
+            raise ValueError(f"the watermark is {watermark}")
+        return Progress(tuple(said["names"]), formats, watermark, tuple(files))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         why = str(error) if isinstance(error, ValueError) else "it has another form"
         raise PbioError(

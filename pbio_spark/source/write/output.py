@@ -13,11 +13,12 @@ from ecode.native import Kernel
 from pbio_spark.columns import ITEM_HEAD, Encoded, RangeMaker
 from pbio_spark.disk import make_folder
 from pbio_spark.formats import Format
-from pbio_spark.paths import trouble
+from pbio_spark.paths import full_path, trouble
 from pbio_spark.wire import MAGIC, FileWriter
 from pbio_spark.wire.hints.ranges import Ranges
 from pbio_spark.wire.hints.sidecar import STEP, Point
 from pbio_spark.wire.writer import format_to_item
+from pbio_spark.written import written
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -62,7 +63,7 @@ class OutputFile:
         full = f"{folder}/{path}"
         with trouble(fs, full):
             make_folder(fs, full.rpartition("/")[0])
-            self._file = fs.open(full, "wb")
+            self._file = written(fs.open(full, "wb"), full_path(fs, full))
         self.path = path
         self.records = 0
         self._format = formats[0]

@@ -232,7 +232,8 @@ def test_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 def test_an_offset_of_someone_else() -> None:
     earlier = {"version": 1, "names": [], "watermark": 0, "files": {"a": {"to": [4, 0], "modified": 0}}}
     torn = {"version": 2, "names": [], "formats": [], "watermark": 0, "files": {}, "remembered": "eJw="}
-    for offset in ({}, {"version": 2}, earlier, torn, {**torn, "remembered": "?"}, {**torn, "files": {"a": {}}}):
+    odd = {**progress_to_json(Progress()), "watermark": float("nan")}
+    for offset in ({}, odd, {"version": 2}, earlier, torn, {**torn, "remembered": "?"}, {**torn, "files": {"a": {}}}):
         with pytest.raises(PbioError, match=r"\[PBIO_BAD_OFFSET\]"):
             progress_from_json(offset)
 

@@ -128,6 +128,8 @@ def test_two_spaces_mixed_up(space: ChannelSpace, tmp_path: Path) -> None:
         ({**offset, "position": "9"}, "not a position"),
         ({**offset, "version": 2}, "version 2"),
         ({"version": 1, "names": [], "watermark": 0, "files": {}}, "not an offset of channels"),
+        (2, "not an offset of channels: it has another form"),
+        ([], "not an offset of channels: it has another form"),
     ):
         with pytest.raises(PbioError, match=rf"PBIO_BAD_OFFSET.*{said}"):
             Query(space, wrong, channel="counts").batch()

@@ -291,8 +291,7 @@ def _local(text: str) -> str | None:
 
 
 def from_where(path: str) -> str:
-    """For a message about a missing relative path: the folder that it starts from, which differs in Spark's
-    processes."""
+    """For a message about a missing relative path: where it starts, which differs in Spark's processes."""
     text = os.fspath(path)
     is_relative = not (text.startswith(("/", "~")) or _URL.match(text) or _FILE.match(text))
     with suppress(OSError, PbioError):

@@ -1,4 +1,4 @@
-"""Spark's schemas -> Arrow's, as Spark sends and wants them."""
+"""Spark's schemas -> Arrow's, as Spark sends and expects them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def spark_to_arrow(schema: StructType) -> pa.Schema:
         except PySparkException:
             raise PbioError(
                 "PBIO_UNSUPPORTED_TYPE",
-                f"columns of type {field.dataType.simpleString()} do not leave Spark",
+                f"Spark cannot send columns of type {field.dataType.simpleString()}",
                 field=f"$.{field.name}",
                 hint="cast the column, or leave it out",
             ) from None
@@ -27,7 +27,7 @@ def spark_to_arrow(schema: StructType) -> pa.Schema:
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch as it was planned: Spark sends instants in the session's time zone."""
+    """The batch with the planned schema: Spark sends timestamps in the session's time zone."""
     if batch.schema.equals(schema):
         return batch
     columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]

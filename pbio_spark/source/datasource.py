@@ -1,4 +1,4 @@
-"""`PbioDataSource`: what Spark calls.
+"""`PbioDataSource`, the class that Spark calls.
 
 Light to import, since Spark imports it in processes that may never use it; the methods import what they need.
 """
@@ -36,7 +36,7 @@ class PbioDataSource(DataSource):
     """
 
     _scan: FileScan | None = None
-    """What `schema()` found in the files; None if the user gave a schema, or channels are read."""
+    """The files that `schema()` found; None if the user gave a schema, or channels are read."""
 
     _is_inferred = False
     """Whether `schema()` was called: the user gave none."""

@@ -1,4 +1,4 @@
-"""`dispatch`: hand the rows of a read with several wanted types to a function for each type."""
+"""`dispatch`: hands the rows of a read with several wanted types to one function per type."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def dispatch(
 
     Args:
         df: read with `readerFormat` and `metadataColumn`.
-        handlers: by the name of the wanted type; a second type of the same name has `'` after it.
-        default: gets the other rows; without one they are left alone.
-        column: what `metadataColumn` says.
+        handlers: by the name of the wanted type; `'` is appended for a second type of the same name.
+        default: gets the other rows, which are otherwise ignored.
+        column: the value of `metadataColumn`.
     """
     for name, handler in handlers.items():
         handler(df.filter(df[column]["target"].eqNullSafe(name)))

@@ -1,14 +1,14 @@
 """The Spark data source "bp5".
 
-options     every option, in one table; those of "pbio" that mean the same are taken from there
-scan        paths -> datasets, what they have, and the columns that can be had
-resolve     names as the user gave them -> names of variables
-elements    rows=elements: which columns there are
+options     every option, in one table; those that mean the same as in "pbio" are shared
+scan        paths -> datasets, their content, and the possible columns
+resolve     names given by the user -> names of variables
+elements    rows=elements: the columns of elements
 selection   the option where -> a compiled program
-fitting     which types columns can have
-plan        what is wanted of them, and the parts that tasks read
+fitting     whether variables fit the types of columns
+plan        what to read, and the parts for tasks
 datasource  `Bp5DataSource`, which Spark calls
 check       everything that is wrong with a dataset
 reader      reading as a batch
-follow      reading folders that are still being written as a stream
+follow      reading folders as a stream while they are being written
 """

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a dataset, as far as reading it shows."""
+"""Everything that reading a dataset shows to be wrong with it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pbio_spark.source.bp5.scan import Scanned
 
 
 def problems(one: Scanned, each: Callable[[Sequence[Step]], Iterable[Step]]) -> Iterator[PbioError]:
-    """Read every variable of every step, and tell what fails.
+    """Read every variable of every step, and report what fails.
 
     Args:
-        each: passes the steps on, as a progress bar does.
+        each: passes the steps through, for a progress bar.
     """
     dataset = one.dataset
     yield from (error for error in (dataset.index.damage, dataset.formats.damage) if error is not None)

@@ -82,4 +82,4 @@ class Bp5DataSource(DataSource):
 
 def _only_read() -> PbioError:
     hint = 'write the rows with df.write.format("pbio"), or the dataset with ADIOS2'
-    return PbioError("PBIO_BAD_OPTION", "BP5 folders are only read", hint=hint)
+    return PbioError("PBIO_BAD_OPTION", "BP5 folders can only be read", hint=hint)

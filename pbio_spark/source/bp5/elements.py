@@ -1,4 +1,4 @@
-"""`rows=elements`: which columns there are, from what datasets have and what options say."""
+"""`rows=elements`: the columns, by the content of datasets and by options."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ElementColumns:
     """The columns of elements.
 
     Attributes:
-        variables: whose elements are rows.
+        variables: the variables whose elements are rows.
         index: the names of the index columns.
-        parts: of a table, the names of its columns.
+        parts: for a table, the names of its columns.
     """
 
     variables: tuple[str, ...]
@@ -32,12 +32,12 @@ class ElementColumns:
 
 
 def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: bool = False) -> ElementColumns:
-    """The columns of elements; none if no step has a variable, which may be so in a micro-batch.
+    """The columns of elements; none if no step has a variable, which may happen in a micro-batch.
 
     Raises PBIO_UNFILLED, PBIO_BAD_OPTION, PBIO_INCOMPATIBLE_TYPE, PBIO_NAME_COLLISION.
     """
     names = dict.fromkeys(name for found in surveys for name in found.types)
-    if is_stream:  # variables that only other steps have are known, too
+    if is_stream:  # variables in other steps are known, too
         names |= dict.fromkeys(name for found in surveys for name in found.dataset.formats.variables)
     variables = tuple(resolve(options.variables, names, options, is_stream=is_stream).values())
     if not any(name in found.types for found in surveys for name in variables):
@@ -69,7 +69,8 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: 
 
 
 def _check_count(found: Survey, name: str, count: int) -> None:
-    """Refuse more or fewer names than a table has columns where it comes first. Raises PBIO_BAD_OPTION."""
+    """Refuse a number of names other than that of the table's columns at its first occurrence. Raises
+    PBIO_BAD_OPTION."""
     dataset = found.dataset
     if dataset.index.header.flatten:
         return
@@ -101,7 +102,7 @@ def element_fields(surveys: Sequence[Survey], options: Bp5Options) -> list[pa.Fi
 
 
 def _check_names(options: Bp5Options, index: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse columns that have the name of another to Spark. Raises PBIO_NAME_COLLISION."""
+    """Refuse columns whose names Spark cannot distinguish. Raises PBIO_NAME_COLLISION."""
     own = [(options.step_column, "stepColumn"), *((name, "indexColumns") for name in index)]
     own += [(name, "columns") for name in options.columns]
     others = [(name, "stepColumn or indexColumns") for name in columns if name not in options.columns]
@@ -109,15 +110,15 @@ def _check_names(options: Bp5Options, index: Sequence[str], columns: Sequence[st
     for name, option in [*own, *others]:
         twin = seen.get(name.lower())
         if twin is not None:
-            reason = f"the columns {twin!r} and {name!r} have one name to Spark"
-            hint = f"name one otherwise with the option {option}"
+            reason = f"Spark does not distinguish the columns {twin!r} and {name!r}"
+            hint = f"rename one with the option {option}"
             raise PbioError("PBIO_NAME_COLLISION", reason, field=name, hint=hint)
         if (name, option) in own:
             seen[name.lower()] = name
 
 
 def check_shapes(plan: ElementColumns, variables: Sequence[str], surveys: Sequence[Survey]) -> None:
-    """Refuse columns of arrays that have other dimensions than those whose elements are rows.
+    """Refuse columns of arrays whose dimensions differ from those of the rows' elements.
 
     Raises PBIO_INCOMPATIBLE_TYPE.
     """

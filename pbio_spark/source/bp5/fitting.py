@@ -1,4 +1,4 @@
-"""Whether columns can have the types that a schema gives them: found when a read is planned, not in a task."""
+"""Checks that variables fit the types of columns, when a read is planned rather than in a task."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl
 from pbio_spark.source.bp5.scan import DatasetScan, Scanned
 
 UNIT = 1.0
-"""Any scale: what it makes of a type is what counts here."""
+"""An arbitrary scale: only its effect on the type matters here."""
 
 
 def check_variables(wanted: Wanted, scan: DatasetScan) -> None:
-    """Refuse columns whose type no way in which a dataset has their variable can fill.
+    """Refuse columns whose type no form of their variable in a dataset can fill.
 
-    Of an array the dimensions are looked up where a dataset first has it. Raises PBIO_INCOMPATIBLE_TYPE with the
-    variable, its type, and the type to ask for.
+    The dimensions of an array are looked up where a dataset first has it. Raises PBIO_INCOMPATIBLE_TYPE with the
+    variable, its type, and a type that would fit.
     """
     owners = _owners(scan)
     for column in wanted.columns:
@@ -35,7 +35,7 @@ def check_variables(wanted: Wanted, scan: DatasetScan) -> None:
 
 
 def check_blocks(wanted: Wanted, scan: DatasetScan) -> None:
-    """The same for the columns of blocks that hold values: each variable must fit."""
+    """`check_variables` for columns of blocks that hold values: each variable must fit."""
     owners = _owners(scan)
     for column in wanted.columns:
         if column.variable in ("min", "max", "value"):
@@ -44,7 +44,7 @@ def check_blocks(wanted: Wanted, scan: DatasetScan) -> None:
 
 
 def check_fixed(column: str, want: pa.DataType, own: pa.DataType) -> None:
-    """Refuse another type of a column than its own. Of whole numbers every size will do: values are checked."""
+    """Refuse a type other than a column's own. Integers of any size are accepted, since values are checked."""
     if not _is_alike(want, own):
         reason = f"the column {column!r} cannot be {want}"
         raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, field=column, hint=f"it is {_ddl(column, own)}")
@@ -57,7 +57,7 @@ def _is_alike(want: pa.DataType, own: pa.DataType) -> bool:
 
 
 class _Owner:
-    """A dataset, and what is known of it."""
+    """A dataset, and what is known about it."""
 
     def __init__(self, one: Scanned, survey: Survey | None, *, scaled: bool) -> None:
         self.dataset: Dataset = one.dataset
@@ -70,7 +70,7 @@ class _Owner:
         return UNIT if way.name in self.scaled else None
 
     def ways(self, name: str, rows: str) -> Iterator[tuple[Variable, int]]:
-        """Each way in which the dataset has a variable, and its dimensions; what cannot be known is left out."""
+        """Each form of a variable in the dataset, and its dimensions; unknown ones are left out."""
         if self.survey is not None:
             yield from self.survey.types.get(name, [])
             return
@@ -81,7 +81,7 @@ class _Owner:
                 yield from ((way, dimensions) for dimensions in sorted(self._dimensions(way)))
 
     def _dimensions(self, way: Variable) -> set[int]:
-        """Those of an array in the first step that has it; they do not change within a writing run."""
+        """The dimensions of an array in the first step that has it; they are constant within a writing run."""
         while way not in self._seen:
             step = next(self._steps, None)
             if step is None:
@@ -93,7 +93,7 @@ class _Owner:
                             if place.array is not None and group.present(place).any():
                                 self._seen.setdefault(place.variable, dimensions_of(group, place))
                 except PbioError:
-                    continue  # whoever reads the step says what is wrong with it
+                    continue  # reading the step reports what is wrong with it
         return self._seen[way]
 
 
@@ -113,7 +113,7 @@ def _check(column: ColumnOf, name: str, wanted: Wanted, owners: Sequence[_Owner]
                 return
             except PbioError as found:
                 if found.code != "PBIO_INCOMPATIBLE_TYPE":
-                    return  # a structure that is not read at all: whoever reads it says so
+                    return  # a structure, which is not supported: reading it reports that
                 error = error or _refused(owner, way, dimensions, wanted, column)
     if error is not None:
         raise error
@@ -124,12 +124,12 @@ def _fit(owner: _Owner, way: Variable, dimensions: int, wanted: Wanted, column: 
     kind = np.dtype(object) if way.type == STRING else kind_of_scaled(owner.dataset.kind(way), owner.scale(way))
     want = wanted.schema.field(column.name).type
     leaf = list_levels(want, _levels(way, dimensions, wanted, column), way.name)[-1]
-    if wanted.rows != "blocks" or leaf != pa.string():  # there, values of several types are text
+    if wanted.rows != "blocks" or leaf != pa.string():  # in blocks, values of several types become text
         leaf_of(kind, way, leaf, wanted.unsigned_long_as)
 
 
 def _levels(way: Variable, dimensions: int, wanted: Wanted, column: ColumnOf) -> int:
-    """How many lists the values of a variable are nested in, in a column."""
+    """The depth of nested lists of a variable's values in a column."""
     if wanted.rows == "blocks":
         return 1 if column.variable == "value" else 0
     if not way.is_array:

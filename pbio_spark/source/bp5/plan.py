@@ -1,4 +1,4 @@
-"""A scan and a schema -> what is wanted of the datasets, and the parts that tasks read."""
+"""A scan and a schema -> what to read from the datasets, and the parts for tasks."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from pbio_spark.source.query.schema import check_names
 
 PARTITION_BYTES = 128 << 20
 OPEN_COST = 1 << 20
-"""What opening a dataset costs, in bytes that could be read meanwhile."""
+"""The cost of opening a dataset, in bytes that could be read instead."""
 
 
 def scan_to_schema(scan: DatasetScan, *, checked: bool = True) -> pa.Schema:
     """All columns that a scan can give. Raises what `DatasetScan.surveyed` and `columns_of` raise.
 
     Args:
-        checked: whether columns that are one to Spark, whatever their case, are an error, PBIO_NAME_COLLISION.
+        checked: whether columns that differ only in case are an error, PBIO_NAME_COLLISION.
     """
     schema = _all_columns(scan)
     if checked:
@@ -71,7 +71,7 @@ def _catalogue_fields(scan: DatasetScan) -> list[pa.Field]:
 
 
 def _arrays(found: Survey, options: Bp5Options) -> Iterator[tuple[str, tuple[Variable, int]]]:
-    """The arrays of a dataset that are asked for, by name."""
+    """The requested arrays of a dataset, by name."""
     asked = set(resolve(options.variables, found.types, options, is_stream=True).values())
     for name, ways in found.types.items():
         for way in ways:
@@ -84,7 +84,7 @@ def _element(dataset: Dataset, variable: Variable, _: int, options: Bp5Options) 
 
 
 def with_special_columns(fields: Sequence[pa.Field], scan: DatasetScan) -> pa.Schema:
-    """The schema of columns, of `k=v` folders and of what options ask for."""
+    """The schema of the columns, the `k=v` folders, and the columns that options request."""
     options = scan.options
     fields = [*fields, *partition_schema(scan.files)]
     if options.mode == "PERMISSIVE":
@@ -110,9 +110,9 @@ def _check_columns(schema: pa.Schema, options: Bp5Options) -> None:
 
 
 def scan_to_wanted(scan: DatasetScan, schema: pa.Schema, *, is_stream: bool = False) -> Wanted:
-    """What is wanted of the datasets.
+    """What to read from the datasets.
 
-    Raises PBIO_INCOMPATIBLE_TYPE for a special column of another type than it can be, and what `resolve` raises.
+    Raises PBIO_INCOMPATIBLE_TYPE for a special column of a wrong type, and what `resolve` raises.
     """
     scan = looked_at(scan)
     options = scan.options
@@ -125,7 +125,7 @@ def scan_to_wanted(scan: DatasetScan, schema: pa.Schema, *, is_stream: bool = Fa
     if step in schema.names:
         if step in variables:
             reason = f"the column {step!r} may be the number of the step or the variable"
-            hint = "name the number of the step otherwise with the option stepColumn"
+            hint = "rename the step number with the option stepColumn"
             raise PbioError("PBIO_AMBIGUOUS_NAME", reason, field=step, hint=hint)
         check_fixed(step, schema.field(step).type, pa.int64())
     folders = {name.lower() for file in scan.files[:1] for name, _ in file.partition}
@@ -159,17 +159,17 @@ def scan_to_wanted(scan: DatasetScan, schema: pa.Schema, *, is_stream: bool = Fa
 
 
 def _check_folders(partition: Sequence[str], names: Iterable[str]) -> None:
-    """Refuse columns that `k=v` folders and something else could fill. Raises PBIO_AMBIGUOUS_NAME."""
+    """Refuse columns that both `k=v` folders and variables could fill. Raises PBIO_AMBIGUOUS_NAME."""
     others = {name.lower(): name for name in names}
     for name in partition:
         if name.lower() in others:
-            reason = f"the column {name!r} may be that of the folders, or {others[name.lower()]!r} in them"
-            hint = "recursiveFileLookup=true makes no columns of folders"
+            reason = f"the column {name!r} may come from the folders' names, or be {others[name.lower()]!r} in them"
+            hint = "recursiveFileLookup=true makes no columns from folders"
             raise PbioError("PBIO_AMBIGUOUS_NAME", reason, field=name, hint=hint)
 
 
 def as_asked(name: str, schema: pa.Schema, variables: Sequence[str]) -> str:
-    """The name of a special column as a schema spells it, in upper or lower case, unless a variable is called so."""
+    """The name of a special column in the schema's spelling, unless a variable has that name."""
     if name in schema.names:
         return name
     near = [one for one in schema.names if one.lower() == name.lower() and one not in variables]
@@ -222,7 +222,7 @@ def _variables(scan: DatasetScan) -> list[str]:
 def _with_elements(wanted: Wanted, scan: DatasetScan, asked: Sequence[str], *, is_stream: bool) -> Wanted:
     plan = plan_elements(scan.surveys, scan.options, is_stream=is_stream)
     if not plan.variables:
-        return wanted  # there are no rows
+        return wanted  # no rows
     _check_folders(wanted.partition_columns, [*plan.index, *plan.parts])
     folded = {name.lower(): i for i, name in enumerate(plan.parts)}
     index = {name.lower(): i for i, name in enumerate(plan.index)}
@@ -255,7 +255,7 @@ class _Sized:
 
 
 def plan_parts(scan: DatasetScan, wanted: Wanted) -> list[tuple[DatasetPart, ...]]:
-    """The parts that tasks read: ranges of steps of about `maxPartitionBytes`, small ones together."""
+    """The parts that tasks read: ranges of steps of about `maxPartitionBytes`; small ones share a part."""
     most = scan.options.max_partition_bytes or PARTITION_BYTES
     partitions: list[list[DatasetPart]] = []
     room = 0
@@ -279,7 +279,7 @@ def _parts(scan: DatasetScan, wanted: Wanted, most: int) -> Iterator[_Sized]:
         )
         scales = scales_of(scan.surveys[i], scaled) if scan.options.apply_unit_si else {}
         for steps, size in _ranges(one, wanted, most):
-            # A step larger than a task should read is shared, where it is more than one row.
+            # A step that is too large for one task is divided, if it has more than one row.
             is_one = len(steps) == 1 or one.dataset.index.header.flatten
             shares = -(-size // most) if wanted.rows in ("elements", "blocks") and is_one else 1
             for share in range(shares):
@@ -288,19 +288,19 @@ def _parts(scan: DatasetScan, wanted: Wanted, most: int) -> Iterator[_Sized]:
 
 
 def looked_at(scan: DatasetScan, *, is_stream: bool = False) -> DatasetScan:
-    """The same, surveyed if that is needed beyond the types of columns. Raises what `DatasetScan.surveyed` raises."""
+    """The scan, surveyed if more than the types of columns is needed. Raises what `DatasetScan.surveyed` raises."""
     return scan.surveyed(is_stream=is_stream) if scan.options.apply_unit_si or scan.options.rows == "elements" else scan
 
 
 def _scaled(wanted: Wanted) -> list[str]:
-    """The variables whose values count, in columns and in a program."""
+    """The variables whose values are used, in columns and in a program."""
     reads = () if wanted.where is None else wanted.where.reads
     asked = [wanted.variable_of(given.name) for given in reads if not given.is_step]
     return list(dict.fromkeys([*(column.variable for column in wanted.columns), *asked]))
 
 
 def _ranges(one: Scanned, wanted: Wanted, most: int) -> Iterator[tuple[tuple[Step, ...], int]]:
-    """The steps of a dataset in ranges of about so many bytes. All steps of a flattened dataset stay together."""
+    """The steps of a dataset in ranges of about `most` bytes. A flattened dataset is one range."""
     if not one.steps:
         return
     each = max(1, one.file.size // max(1, len(one.dataset.steps)))

@@ -1,4 +1,4 @@
-"""Reading as a batch: what the driver prepares, and what a task does with it."""
+"""Reading as a batch: planning on the driver, reading in tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Bp5Partition(InputPartition):
 
 @says_reason_first
 class Bp5Reader(DataSourceReader):
-    """Reads BP5 folders in batches. Everything is planned when it is made, because Spark pickles it before it asks."""
+    """Reads BP5 folders in batches. The constructor plans everything, because Spark pickles the reader before it calls
+    it."""
 
     def __init__(self, scan: DatasetScan, schema: pa.Schema) -> None:
         """Plan. Raises what `scan_to_wanted` and `plan_parts` raise."""

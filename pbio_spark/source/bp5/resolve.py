@@ -1,4 +1,4 @@
-"""Names that the user gave -> names of variables."""
+"""Names given by the user -> names of variables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ log = logging.getLogger("pbio_spark.source")
 
 
 def resolve(asked: Iterable[str], known: Iterable[str], options: Bp5Options, *, is_stream: bool) -> dict[str, str]:
-    """Names as they were asked for -> names of variables; those that fit none are left out if that is borne.
+    """Requested names -> names of variables; unknown names are left out if `onUnfilled` allows it.
 
-    Raises PBIO_UNFILLED, and PBIO_AMBIGUOUS_NAME for one that fits several, and none exactly.
+    Raises PBIO_UNFILLED, and PBIO_AMBIGUOUS_NAME for a name that matches several, none of them exactly.
     """
     variables = {valid_text(name): name for name in known}
     folded: dict[str, list[str]] = {}
@@ -42,6 +42,6 @@ def _unfilled(name: str, variables: Mapping[str, str], options: Bp5Options, *, i
     said = options.on_unfilled or ("warn" if is_stream else "fail")
     if said == "fail":
         hint = did_you_mean(name, variables) or "rows=variables lists the variables;"
-        raise PbioError("PBIO_UNFILLED", reason, field=name, hint=f"{hint} onUnfilled=warn or ignore lets it be")
+        raise PbioError("PBIO_UNFILLED", reason, field=name, hint=f"{hint} onUnfilled=warn or ignore accepts it")
     if said == "warn":
         log.warning("%s", reason)

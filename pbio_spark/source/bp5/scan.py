@@ -1,4 +1,4 @@
-"""Paths -> the BP5 folders there, opened, and the steps of each that are wanted."""
+"""Paths -> the BP5 folders there, opened, and the wanted steps of each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("pbio_spark.source")
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A dataset that was found.
+    """A dataset found at a path.
 
     Attributes:
         steps: the wanted ones.
@@ -36,7 +36,7 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True)
 class DatasetScan:
-    """All datasets that were found; and what they have, if that was looked at."""
+    """All datasets found; and their content, once surveyed."""
 
     options: Bp5Options
     found: tuple[Scanned, ...]
@@ -47,7 +47,7 @@ class DatasetScan:
         return [one.file for one in self.found]
 
     def surveyed(self, *, is_stream: bool = False) -> DatasetScan:
-        """The same, looked at; what no wanted step has, but the option variables names, in the other steps, too.
+        """The scan, surveyed; variables named by the option that no wanted step has are searched in other steps.
 
         Raises what `survey` raises under FAILFAST.
         """
@@ -63,7 +63,7 @@ class DatasetScan:
         return replace(self, surveys=tuple(surveys))
 
     def _look_further(self, surveys: Sequence[Survey]) -> None:
-        """Take the types of variables that are asked for from other steps, if no wanted one has them."""
+        """Take the types of requested variables from other steps, if no wanted step has them."""
         there = {name.lower() for found in surveys for name in found.types}
         asked = {name.lower() for name in self.options.variables} - there
         for one, found in zip(self.found, surveys, strict=True):
@@ -100,7 +100,7 @@ def scan_datasets(paths: Sequence[str], options: Bp5Options) -> DatasetScan:
 
 
 def _nothing(path: str) -> PbioError:
-    """The error for a path where no BP5 folder is."""
+    """The error for a path without a BP5 folder."""
     fs, plain = locate(path)
     if is_glob(path) or not fs.isfile(plain):
         hint = "a BP5 folder holds the files md.idx, mmd.0, md.0 and data.0; recursiveFileLookup enters all folders"
@@ -115,7 +115,7 @@ _OF_FOLDER = re.compile(r"md\.idx|mmd\.\d+|md\.\d+|data\.\d+")
 
 
 def scan_dataset(file: ListedFile, options: Bp5Options) -> Scanned | None:
-    """One dataset; None if it has vanished and that is borne."""
+    """One dataset; None if it has vanished and that is allowed."""
     with DatasetFolder(file.path) as folder:
         try:
             dataset = open_dataset(folder)
@@ -141,7 +141,7 @@ def _wanted_steps(dataset: Dataset, folder: DatasetFolder, options: Bp5Options) 
 
 
 def complete_steps(dataset: Dataset, folder: DatasetFolder) -> tuple[Step, ...]:
-    """The steps without a last one that an active writer has not written yet."""
+    """The steps, except a last one that an active writer has not finished."""
     steps = dataset.steps
     if not (steps and dataset.index.header.is_active):
         return steps

@@ -1,4 +1,4 @@
-"""The option `where` -> a compiled program: what it may ask about are scalars, and of elements all columns."""
+"""The option `where` -> a compiled program: it may use scalars, and with elements all columns."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NO_NUMBERS = (11, 12, 13, STRUCTURE)
 
 
 def scan_to_where(scan: DatasetScan, index: Sequence[str], parts: Sequence[str], *, is_stream: bool) -> Where | None:
-    """The program, if there is one. Raises PBIO_BAD_PROGRAM.
+    """The program, if any. Raises PBIO_BAD_PROGRAM.
 
-    A name that no dataset has is absent if `onUnfilled` allows it. Streams do by default, since they know only the
-    formats that writers have used so far, but not if the name is close to one that exists.
+    A name that no dataset has is absent if `onUnfilled` allows it. Streams allow it by default, since they know only
+    the formats that writers have used so far, but not if the name is close to an existing one.
 
     Args:
-        index, parts: of elements, the names of the index columns and of a table's columns.
+        index, parts: for elements, the names of the index columns and of a table's columns.
     """
     source, options = scan.options.where, scan.options
     if source is None:
@@ -48,13 +48,13 @@ def scan_to_where(scan: DatasetScan, index: Sequence[str], parts: Sequence[str],
 
 
 def _refuse(name: str, known: Sequence[str], scan: DatasetScan, *, is_stream: bool) -> None:
-    """Refuse a name in a program that stands for nothing, unless it may come later. Raises PBIO_BAD_PROGRAM."""
+    """Refuse an unknown name in a program, unless it may appear later. Raises PBIO_BAD_PROGRAM."""
     options = scan.options
     variable = next((ways[0] for one in scan.found for ways in [one.dataset.formats.variables.get(name)] if ways), None)
     if variable is not None:
         shown = f"a {variable.shape} of {variable.type_name}"
         reason = f"where: {name!r} is {shown}, which a program for rows={options.rows} cannot ask about"
-        hint = "it sees scalars that are numbers or strings; for rows=elements also the variables that are named"
+        hint = "it sees scalars that are numbers or strings; for rows=elements also the named variables"
         if variable.is_array and options.rows == "steps":
             hint = (
                 f"with the options rows=elements and variables={name} rows are its elements, and the program sees them"
@@ -63,7 +63,7 @@ def _refuse(name: str, known: Sequence[str], scan: DatasetScan, *, is_stream: bo
     near = did_you_mean(name, known)
     said = options.on_unfilled or ("fail" if near or not is_stream else "warn")
     if said == "fail":
-        later = "onUnfilled=warn or ignore takes it as absent, for it may come later"
+        later = "onUnfilled=warn or ignore takes it as absent, since it may appear later"
         hint = f"{near} {later}" if near else f"rows=variables lists the variables; {later}"
         raise PbioError("PBIO_BAD_PROGRAM", f"where: no dataset has a variable {name!r}", hint=hint)
     if said == "warn":
@@ -94,7 +94,7 @@ def _given(scan: DatasetScan, index: Sequence[str], parts: Sequence[str]) -> Ite
 
 
 def _kinds(scan: DatasetScan) -> dict[str, list[np.dtype[Any] | None]]:
-    """By variable, numpy's type of its values in each format; None for strings."""
+    """By variable, the numpy type of its values in each format; None for strings."""
     kinds: dict[str, list[np.dtype[Any] | None]] = {}
     for one in scan.found:
         for name, variables in one.dataset.formats.variables.items():

@@ -1,4 +1,4 @@
-"""Data files written in the background: a task goes on while the disk or the store takes the last one."""
+"""Writes data files in the background, so that a task continues meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class BackgroundFiles:
-    """Adds files to a folder, one at a time, in a thread; a context manager, at whose end no file is being written.
+    """Adds files to a folder, one at a time, in a thread. A context manager: at its end all files are written.
 
     A failure is raised by the next call.
     """
@@ -24,17 +24,17 @@ class BackgroundFiles:
         self._last: Future[None] | None = None
 
     def add(self, name: str, data: bytes | Sequence[Any]) -> None:
-        """Begin to create a file, when the one before is there. Raises what creating that one raised."""
+        """Start to create a file once the previous one exists. Raises the previous file's error."""
         self.wait()
         self._last = self._pool.submit(self._folder.add, name, data)
 
     def bring(self, finish: Callable[[T], None], file: T) -> None:
-        """Begin to finish a file, when the one before is there. Raises what finishing that one raised."""
+        """Start to finish a file once the previous one is finished. Raises the previous file's error."""
         self.wait()
         self._last = self._pool.submit(finish, file)
 
     def wait(self) -> None:
-        """Wait until all files are there. Raises what creating the last one raised."""
+        """Wait until all files are written. Raises the last file's error."""
         last, self._last = self._last, None
         if last is not None:
             last.result()

@@ -1,4 +1,4 @@
-"""Which channels are read, and from where: options -> a follower of the log."""
+"""Options -> a follower of the log of the named channels."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from pbio_spark.formats import Format
 from pbio_spark.source.options.options import Options
 
 SHOWN = 10
-"""How many names of channels an error lists."""
+"""The most names of channels that an error lists."""
 
 
 class ChannelLog(LogFollower):
     """The log of a space, for the channels that options name.
 
     Attributes:
-        space: whose log it is.
-        eager: with the option `modulator`, the channel that is read in place of the one that is named.
+        space: the space of the log.
+        eager: with the option `modulator`, the channel that is read in place of the named one.
 
     Raises PBIO_UNKNOWN_CHANNEL for unknown names, and what `ChannelSpace.open` and `ChannelSpace.attach` raise.
     """
@@ -39,7 +39,7 @@ class ChannelLog(LogFollower):
     def __init__(self, root: str, options: Options, reader: str | None = None) -> None:
         """
         Args:
-            reader: under which name sources know this one; None for a new one.
+            reader: the name under which sources know this reader; None for a new one.
         """
         self.space = ChannelSpace.open(root)
         self.eager: EagerStream | None = None
@@ -62,7 +62,7 @@ class ChannelLog(LogFollower):
             )
 
     def first(self, default: Literal["earliest", "latest"]) -> LogOffset:
-        """Where reading begins according to the options; `default` is `earliest` or `latest`."""
+        """Where reading begins, by the options."""
         if self._options.starting_timestamp is not None:
             return self.start(self._options.starting_timestamp)
         said = self._options.starting_offsets
@@ -72,13 +72,13 @@ class ChannelLog(LogFollower):
 
 
 def options_to_modulator(options: Options) -> Modulator:
-    """The code that options give to sources."""
+    """The code for the sources, by the options."""
     assert options.modulator is not None
     return replace(options.modulator, parameters=options.parameters)
 
 
 def read_formats(root: str, options: Options) -> tuple[ChannelSpace, list[Format]]:
-    """The space, and the types of the channels that options name, or of what their code makes of one.
+    """The space, and the types of the named channels, or of what the code makes from one.
 
     Raises PBIO_UNKNOWN_CHANNEL, what `ChannelSpace.open` raises, and for code what `ChannelSpace.attach` raises.
     """

@@ -1,4 +1,4 @@
-"""Pieces of a log -> partitions: stretches of files, and what reading them needs to know."""
+"""Pieces of a log -> partitions: stretches of files, and their plans."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from pbio_spark.source.query.schema import announce, infer_schema, new_format
 from pbio_spark.source.query.unfilled import Unfilled
 
 NEAR = 64 << 10
-"""How many bytes between two groups are read rather than skipped."""
+"""The most bytes between two groups that are read rather than skipped."""
 
 PARTITION_BYTES = 32 << 20
 """How many bytes of events one task reads by default: half a second's work for Spark."""
 
 LOCAL_OPEN_COST = 256 << 10
-"""What opening a file on a local disk costs, in bytes that could be read meanwhile."""
+"""The cost of opening a file on a local disk, in bytes that could be read instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class TaskReading:
 
     @property
     def numbers(self) -> set[int]:
-        """The numbers of all plans that it needs."""
+        """The numbers of all plans that the task needs."""
         return {number for number, _ in self.stretches}
 
 
 class ChannelPlanner:
-    """Plans the reading of channels, and remembers what it compiled: a stream's next batch needs it again."""
+    """Plans the reading of channels, and caches what it compiled for a stream's next batches."""
 
     def __init__(self, log: ChannelLog, options: Options, schema: pa.Schema, *, is_projection: bool) -> None:
         """
@@ -63,9 +63,9 @@ class ChannelPlanner:
         self._unfilled = Unfilled(self._options, is_projection)
         self._met: set[str] = set()
         self._own: dict[str, tuple[ReadPlan, Format]] = {}
-        """By their IDs, the formats that describe channels' types, and what reads them."""
+        """By ID, the formats of channels' types, and the plans that read them."""
         self._numbers: dict[str, int] = {}
-        """By the format of a channel, the number of the plan for its events."""
+        """By a channel's format, the number of the plan for its events."""
         self.plans: list[ReadPlan] = []
         for info in log.infos.values():
             self._number(info)
@@ -73,10 +73,10 @@ class ChannelPlanner:
     def partitions(
         self, pieces: Iterable[Piece], *, is_stream: bool = False, known: frozenset[str] | None = None
     ) -> list[TaskReading]:
-        """What tasks read; in a stream, all that one producer made in one task.
+        """What tasks read; in a stream, all events of a producer are in one task.
 
         Args:
-            known: the formats that a stream has met, to announce others; None if they are unknown.
+            known: the formats that a stream has seen, to announce new ones; None if unknown.
 
         Raises PBIO_NEW_FORMAT, PBIO_REJECTED, and what else `with_formats` raises.
         """
@@ -90,12 +90,12 @@ class ChannelPlanner:
         return [TaskReading(tuple(self._stretches(part))) for part in packed]
 
     def _excluding(self, piece: Piece) -> Excluding | None:
-        """What the filter never lets pass of events of a piece's format."""
+        """What the filter certainly refuses among events of a piece's format."""
         plan = self.plans[self._number(self._log.infos[piece.group.channel])]
         return plan_to_excluding(plan, stored_format(piece.group.format, self._log.space.formats))
 
     def _learn(self, pieces: Sequence[Piece], met: frozenset[str] | None, *, is_stream: bool) -> None:
-        """Compile what the events need that has not been met before."""
+        """Compile what the events need and is not compiled yet."""
         formats: dict[int, dict[str, int]] = {}
         pairs: list[tuple[ReadPlan, Format]] = []
         for piece in pieces:
@@ -114,7 +114,7 @@ class ChannelPlanner:
                 plan = replace(plan, formats=tuple(dict.fromkeys((*plan.formats, *known))))
                 self.plans[number] = with_formats(plan, known, sum(sizes.values()))
             pairs += [(self.plans[number], form) for form in known]
-        # A channel without events has its type, and events that will fill what it has. In a stream all are to come.
+        # A channel without events counts with its type, whose fields events will fill. In a stream all are to come.
         found = set() if is_stream else {piece.group.channel for piece in pieces}
         awaited = self._own_pairs({info.format for info in self._log.infos.values() if info.id not in found})
         self._unfilled.is_open = is_stream or not (pairs or awaited)
@@ -133,21 +133,21 @@ class ChannelPlanner:
         self._unfilled.check(own, self.plans, has_all=False)
 
     def _refuse_unreached(self, own: Sequence[tuple[ReadPlan, Format]]) -> None:
-        """Raise PBIO_REJECTED if neither a channel's type nor any other format of the space reaches what is wanted."""
+        """Raise PBIO_REJECTED if neither a channel's type nor any other format of the space reaches a wanted type."""
         options, space = self._options, self._log.space
         rejections = [found for plan, form in own if isinstance(found := plan.converters[form.id], Rejection)]
         if options.on_reject != "fail" or options.on_unfilled in ("warn", "ignore") or len(rejections) < len(own):
             return
         for request in dict.fromkeys(request for plan, _ in own if (request := plan.selection.request) is not None):
             for form in space.formats:
-                with suppress(PbioError):  # it may be another channel's
+                with suppress(PbioError):  # it may belong to another channel
                     if not isinstance(find_route(form, request, (), space.formats), Rejection):
                         return
         for rejection in rejections:
             raise rejection_to_error(rejection)
 
     def _own_pairs(self, ids: Collection[str]) -> list[tuple[ReadPlan, Format]]:
-        """Formats that describe channels' types, with what reads them as far as it can."""
+        """The formats of channels' types, with the plans that read them."""
         for info in self._log.infos.values():
             if info.format in ids and info.format not in self._own:
                 plan, form = self.plans[self._number(info)], channel_format(info, self._log.space.formats)
@@ -192,7 +192,7 @@ def _with_request(plan: ReadPlan, request: Request | None) -> ReadPlan:
 
 
 def channels_to_schema(root: str, options: Options) -> pa.Schema:
-    """The columns of the channels' types or of `readerFormat`, and those that options ask for.
+    """The columns of the channels' types or of `readerFormat`, and those that options request.
 
     Raises PBIO_NO_SCHEMA without channels, PBIO_CANNOT_MERGE, and what `read_formats` and `check_names` raise.
     """
@@ -210,7 +210,7 @@ def channels_to_schema(root: str, options: Options) -> pa.Schema:
 
 
 def _pack(pieces: Sequence[Piece], most: int, cost: int) -> list[list[Piece]]:
-    """Pieces in their order, grouped into partitions of about `most` bytes; `cost` is that of opening a file."""
+    """Pieces in order, grouped into partitions of about `most` bytes; `cost` is the cost of opening a file."""
     partitions: list[list[Piece]] = []
     room, path = 0, ""
     for piece in pieces:
@@ -225,10 +225,10 @@ def _pack(pieces: Sequence[Piece], most: int, cost: int) -> list[list[Piece]]:
 
 
 def _share(pieces: Sequence[Piece], most: int) -> list[list[Piece]]:
-    """Pieces by producer, grouped into partitions of about `most` bytes, in their order within each.
+    """Pieces by producer, grouped into partitions of about `most` bytes, in order within each.
 
-    All that a producer made is in one partition (DESIGN decision 19). Producers that appear together stay together,
-    since their events lie together. Events without a producer have no order to keep.
+    All events of a producer are in one partition (DESIGN decision 19). Producers that appear together stay together,
+    since their events are adjacent. Events without a producer have no order to keep.
     """
     sizes: dict[tuple[object, ...], int] = {}
     owners = [_owner(piece) for piece in pieces]
@@ -248,5 +248,5 @@ def _share(pieces: Sequence[Piece], most: int) -> list[list[Piece]]:
 
 
 def _owner(piece: Piece) -> tuple[object, ...]:
-    """Whose events stay together: a producer's, else those of a file."""
+    """A key for events that stay together: the producer, else the file."""
     return (piece.path,) if piece.group.producer is None else (piece.group.producer, "")

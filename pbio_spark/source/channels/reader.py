@@ -1,4 +1,4 @@
-"""Reading channels: a batch of them, and what a task does."""
+"""Reading channels as a batch, and the work of a task."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class ChannelPartition(InputPartition):
 
 @says_reason_first
 class ChannelReader(DataSourceReader):
-    """Reads events of channels. Everything is planned when it is made, because Spark pickles it before it asks."""
+    """Reads events of channels. The constructor plans everything, because Spark pickles the reader before it calls
+    it."""
 
     def __init__(self, root: str, options: Options, schema: pa.Schema, *, is_projection: bool) -> None:
         """Plan.
@@ -49,9 +50,7 @@ class ChannelReader(DataSourceReader):
                 channels.eager.leave()
             raise
         if channels.eager is not None and channels.eager.is_new:
-            log.warning(
-                "%s: sources run this code for %r from now on, so that there are no events yet", root, options.channel
-            )
+            log.warning("%s: sources run this code for %r from now on, so it has no events yet", root, options.channel)
 
     def _plan(self, channels: ChannelLog, root: str, options: Options, schema: pa.Schema, is_projection: bool) -> None:
         said = options.ending_offsets
@@ -80,7 +79,7 @@ class ChannelReader(DataSourceReader):
 def read_stretches(
     root: str, plans: Mapping[int, ReadPlan], reading: TaskReading, *, fail_on_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The events of stretches, in order, as batches of the plans' schema and of a size that Spark likes.
+    """The events of stretches, in order, as batches of the plans' schema and of a size that suits Spark.
 
     Raises what `read_stretch` raises; PBIO_EVENTS_GONE; PBIO_UNEXPECTED_NULL.
     """

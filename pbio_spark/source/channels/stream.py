@@ -29,15 +29,15 @@ from pbio_spark.source.reason_first import says_reason_first
 from pbio_spark.source.settled import in_worker
 
 LONGEST_PAUSE = 0.5
-"""The longest wait, in seconds, between two looks for the next commit where each takes a request to a server."""
+"""The longest wait, in seconds, between checks for the next commit, where each takes a request to a server."""
 
 
 READER = "reader"
-"""What an offset calls the name under which sources know a query whose code they run."""
+"""The key, in an offset, of the name under which sources know a query with code."""
 
 
 class ChannelStreamPartition(InputPartition):
-    """What one task of a micro-batch reads, and all that it needs for it."""
+    """What one task of a micro-batch reads, with everything that it needs."""
 
     def __init__(self, root: str, plans: Mapping[int, ReadPlan], reading: TaskReading, fail_on_loss: bool) -> None:
         super().__init__(None)
@@ -48,14 +48,14 @@ class ChannelStreamPartition(InputPartition):
 
 
 def _leave_in_order() -> None:
-    """Let Spark end this process such that `stop` is called: it ends the process of a query with a signal."""
+    """Have `stop` called when Spark ends this process, which it does with a signal."""
     is_main = threading.current_thread() is threading.main_thread()
     if in_worker() and is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _end)
 
 
 def _end(number: int, _: object) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # it comes twice, and the second one would end `stop`
+    signal.signal(number, signal.SIG_IGN)  # it comes twice, and the second would interrupt `stop`
     _ended.set()
     sys.exit(0)
 
@@ -68,7 +68,7 @@ _ended = threading.Event()
 class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark makes two: one plans all batches in a process of its own, the other is copied to the tasks and reads.
 
-    So whatever a task needs travels in its partition, and the log is opened by the one that plans.
+    So a partition carries everything that its task needs, and the planning reader opens the log.
     """
 
     def __init__(self, root: str, options: Options, schema: pa.Schema, *, is_projection: bool) -> None:
@@ -91,14 +91,14 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _open(
         self, said: Mapping[str, Any] | None = None
     ) -> tuple[ChannelLog, ChannelPlanner, StreamSubscriber | None]:
-        """What is read; `said` is the offset from which the first batch of a run begins, if the query ran before."""
+        """The follower; `said` is the offset at which the first batch of a run begins, if the query ran before."""
         if self._opened is None:
             reader = said.get(READER) if isinstance(said, Mapping) else None  # it may be of another source
             if reader is not None and not str(reader).startswith(ANONYMOUS):
                 raise PbioError(
                     "PBIO_BAD_OFFSET",
                     f"the checkpoint's offset names the reader {str(reader)[:80]!r}",
-                    hint="the checkpoint is of another query; start with a new one",
+                    hint="the checkpoint belongs to another query; start with a new one",
                 )
             log, name = ChannelLog(self._root, self._options, reader), self._options.subscriber
             try:
@@ -116,7 +116,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _to_json(self, offset: LogOffset) -> dict[str, Any]:
-        """An offset, and under which name sources know the query: with its checkpoint, it is the same one again."""
+        """An offset, with the name under which sources know the query, so that it is recognised by its checkpoint."""
         log, *_ = self._open()
         made = offset_to_json(offset, log.space.id)
         if log.eager is not None and log.eager.is_anonymous:
@@ -124,14 +124,14 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return made
 
     def _resumed(self, said: Mapping[str, Any]) -> LogOffset:
-        """An offset that was kept, for the channels that are read now."""
+        """A stored offset, for the channels that are read now."""
         log, *_ = self._open(said)
         offset = json_to_offset(said, log.space.id)
         return log.resumed(offset if log.eager is None else log.eager.resumed(offset))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         log, _, subscriber = self._open()
-        if self._first is None:  # Spark asks twice, and what is latest changes
+        if self._first is None:  # Spark asks twice, and the latest position changes
             first = log.first("latest")
             is_new = subscriber is None or (log.eager is not None and log.eager.is_new)
             self._first = first if is_new or subscriber is None else subscriber.start(first)
@@ -155,7 +155,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if log.eager is not None:
             log.eager.stay()
         if subscriber is not None:
-            subscriber.finish(place)  # what a batch starts from is what the query has durably finished
+            subscriber.finish(place)  # the query has durably finished everything before a batch's start
         time.sleep(self._pause)
         latest = log.latest(place, self._end, *self._limits.under(limit))
         if log.eager is not None:
@@ -169,7 +169,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         log, planner, _ = self._open(start)
         first, last = (json_to_offset(said, log.space.id) for said in (start, end))
         pieces = log.pieces(self._resumed(start), last.position)
-        # A batch that failed is planned again without announcing its formats: the user has seen why it failed.
+        # A failed batch is planned again without announcing its formats: the user has seen why it failed.
         known = first.formats if end == self._made else None
         return [
             ChannelStreamPartition(
@@ -182,9 +182,9 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def stop(self) -> None:
-        """Spark has ended the query: sources run its code no longer, unless it has a name.
+        """Spark has ended the query: sources stop running its code, unless it has a name.
 
-        A query whose driver has died may be started again, and finds its code.
+        A query whose driver has died may be restarted, and then finds its code.
         """
         if self._opened is not None and self._opened[0].eager is not None and (_ended.is_set() or not in_worker()):
             self._opened[0].eager.leave()

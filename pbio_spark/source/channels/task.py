@@ -1,4 +1,4 @@
-"""What one task writes to channels: data files, to which nothing refers yet."""
+"""The data files that one task writes to channels, which nothing refers to yet."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pbio_spark.columns import NullValue
 
 PIECE = 32 << 20
-"""How many bytes a task gathers for one data file: enough that a file is worth its request and its
-fsync, little enough that columns, records and what is derived from them fit into a worker's memory."""
+"""How many bytes a task gathers for one data file: enough to be worth a request and an fsync, few enough that columns,
+records and what is derived from them fit into a worker's memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class EventTask:
     Attributes:
         root: of the space, for messages.
         number: of the task.
-        state: which channels there are.
-        submission: what is true of all events.
+        state: the channels.
+        submission: what applies to all events.
         null_value: as for `Preparer.prepare`.
-        summing: for `contents_of`; None if contents are not asked for.
+        summing: for `contents_of`; None if contents are not needed.
         ranging: for `RangeMaker`.
     """
 
@@ -64,7 +64,7 @@ class EventTask:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> list[Packed]:
         """Write all rows, or leave nothing.
 
-        Raises what `Preparer.prepare` raises, and what `Folder.add` raises, each with the rows that it is about.
+        Raises what `Preparer.prepare` raises, and what `Folder.add` raises, each with the rows concerned.
         """
         rows = _Rows(f"{self.root}, rows {{}} to {{}} of partition {self.number}")
         packed: list[Packed] = []
@@ -76,7 +76,7 @@ class EventTask:
         except PbioError as error:
             remove(self.folder, packed)
             if error.code == "PBIO_UNKNOWN_CHANNEL" and self.submission.columns.channel is not None:
-                error.hint = "channels are not made by writing: create it first (ChannelSpace.create_channel)"
+                error.hint = "writing does not create channels: create it first (ChannelSpace.create_channel)"
             raise error.at(file=rows.place or self.root) from None
         except BaseException:
             remove(self.folder, packed)
@@ -84,7 +84,7 @@ class EventTask:
         return packed
 
     def _written(self, iterator: Iterator[pa.RecordBatch], rows: _Rows, files: BackgroundFiles) -> Iterator[Packed]:
-        """Data files that are there, or on their way."""
+        """Data files that are written or being written."""
         first = next(iterator, None)
         if first is None:
             return
@@ -121,7 +121,7 @@ class EventTask:
             yield with_schema(batch, self.schema)
 
     def _of_many(self, batches: Iterable[pa.RecordBatch], rows: _Rows) -> Iterator[list[Prepared]]:
-        """Events whose rows say their channels."""
+        """Events whose rows name their channels."""
         for piece in _pieces(batches):
             rows.all(piece.num_rows)
             of_piece = replace(self.submission, events=piece)
@@ -153,7 +153,7 @@ def _brought(writer: StraightWriter, files: BackgroundFiles) -> Iterator[Packed]
 
 
 def _gathered(gatherer: Gatherer, batches: Iterable[pa.RecordBatch], rows: _Rows) -> Iterator[list[Prepared]]:
-    """Events of about PIECE bytes: what is taken of them must be written before the next but one is."""
+    """Events of about PIECE bytes: each result must be written before the next but one is taken."""
     for batch in batches:
         gatherer.add(batch)
         if gatherer.bytes >= PIECE:
@@ -180,12 +180,12 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @dataclass(slots=True)
 class _Rows:
-    """Which rows of a task an error is about.
+    """The rows of a task that an error concerns.
 
     Attributes:
-        text: says so, with braces for the first one and the last one.
-        place: the text of those that it is about now; empty before there are any.
-        end: how many have come.
+        text: the message, with braces for the first and the last row.
+        place: the message with the current rows; empty before the first row.
+        end: the number of rows so far.
     """
 
     text: str
@@ -193,12 +193,12 @@ class _Rows:
     end: int = 0
 
     def come(self, count: int) -> None:
-        """It is about so many rows that have come now."""
+        """Note that `count` new rows are the current ones."""
         self.end += count
         self.all(count)
 
     def all(self, count: int) -> None:
-        """It is about the last so many rows that came."""
+        """Note that the last `count` rows are the current ones."""
         self.place = self.text.format(self.end - count, self.end - 1)
 
 

@@ -1,12 +1,12 @@
-"""Writing to channels: tasks write data files, to which nothing refers yet; the driver publishes them in one commit.
+"""Writing to channels: tasks write data files, and the driver publishes them in one commit.
 
-What tasks need is made on the driver, which also refuses what can be refused: encoders and derivations are compiled
-there, and tasks neither compile nor open the log. A task that fails removes its files; those of a task whose job fails
-while others run are removed by the abort; what still is left is found by `vacuum`.
+The driver prepares what tasks need and refuses what can be refused there. It compiles encoders and derivations, so
+tasks neither compile nor open the log. A task that fails removes its files; if its job fails, the abort removes the
+files of the other tasks; `vacuum` finds the rest.
 
-A stream's batch is known by its query's ID and its number, which come from the checkpoint: a batch that is tried again
-after its commit is not published again. If a batch of that number was published, but made of other events, the
-checkpoint is not the one of that batch, and it is unknown which of the events are in the space.
+A stream's batch is identified by its query's ID and its number, which come from the checkpoint: a batch that is retried
+after its commit is not published again. If a batch of that number was published with other events, the checkpoint does
+not belong to that batch, and it is unknown which of the events are in the space.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 WARM = 1024
-"""For how many channels the driver compiles, where each row names its own: what then goes to every task is less than a
-megabyte. Tasks do the others' work themselves."""
+"""For how many channels the driver compiles, if each row names its own: less than a megabyte then goes to every task.
+Tasks compile for the other channels themselves."""
 
 _KEPT = 16
 """How many channel spaces, sets of compiled tools and refusals a driver's process caches: Spark makes a new writer for
-every micro-batch, and another one for its commit."""
+every micro-batch, and another for its commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEvents(WriterCommitMessage):
-    """What one task wrote.
+    """The result of one task.
 
     Attributes:
         space: the ID of the channel space that it wrote to.
@@ -76,10 +76,10 @@ class TaskEvents(WriterCommitMessage):
 
 @dataclass(slots=True)
 class _Tools:
-    """What encodes and derives events, with all that it has compiled.
+    """Encoders and derivations of events, compiled.
 
     Attributes:
-        control: the control version for which it has all that tasks need.
+        control: the control version for which everything that tasks need is compiled.
     """
 
     preparer: Preparer
@@ -88,21 +88,22 @@ class _Tools:
 
 
 class _Writer:
-    """Publishes batches of one schema. Made on the driver; a copy writes in each task."""
+    """Publishes batches of one schema. Created on the driver; a copy writes in each task."""
 
     def __init__(self, root: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
         """
         Raises:
-            PbioError: PBIO_NO_SPACE, PBIO_UNKNOWN_CHANNEL, PBIO_REJECTED, and what else `Preparer.prepare` raises, as
-                far as it can be known without the rows; PBIO_BAD_OPTION for an overwrite, and for options that
-                contradict each other; PBIO_UNKNOWN_FORMAT and what `evolve` raises for transforms.
+                PbioError: PBIO_NO_SPACE, PBIO_UNKNOWN_CHANNEL, PBIO_REJECTED, and what else `Preparer.prepare` raises
+                that
+                    can be known without rows; PBIO_BAD_OPTION for an overwrite, and for contradictory options;
+                    PBIO_UNKNOWN_FORMAT and what `evolve` raises for transforms.
         """
         if overwrite:
             raise PbioError(
                 "PBIO_BAD_OPTION",
                 "events of a channel cannot be overwritten: its log only grows",
                 file=root,
-                hint='mode("append"); `keep` and vacuum let old events go',
+                hint='mode("append"); `keep` and vacuum remove old events',
             )
         self.root = root
         self.schema = schema
@@ -133,19 +134,19 @@ class _Writer:
             raise error.at(file=root) from None
 
     def _channels(self) -> list[ChannelInfo]:
-        """One channel of each type, and those from which others are derived, the newest in use first."""
+        """One channel of each type, and channels with derived ones, the most recently used first."""
         latest = sorted(self._state.channels.values(), key=lambda info: info.last)
         of_type = {info.format: info for info in latest}
         parents = self._state.parents
         return [info for info in reversed(latest) if info.id in parents or of_type[info.format] is info]
 
     def _warm(self, infos: Sequence[ChannelInfo]) -> None:
-        """Compile what tasks need, and refuse what no row can mend."""
+        """Compile what tasks need, and refuse what no row can fix."""
         if self._tools.control == self._state.control:
             return
         preparer, deriver = self._tools.preparer, self._tools.deriver
         preparer.check(self._submission)
-        # Whether a row names a channel that its columns do not suit, the row will tell.
+        # Only the rows tell whether one names a channel that its columns do not suit.
         doubtful = () if self._submission.columns.channel is None else (PbioError,)
         for info in infos[:WARM]:
             with suppress(*doubtful):
@@ -173,7 +174,7 @@ class _Writer:
         return TaskEvents(self._space, context.getLocalProperty("sql.streaming.queryId"), tuple(packed))
 
     def _publish(self, messages: Sequence[WriterCommitMessage | None], transaction: tuple[str, int] | None) -> None:
-        """Publish what tasks wrote, if they wrote anything.
+        """Publish what tasks wrote, if anything.
 
         Raises what `Publisher.publish` and `wait_for_subscribers` raise, and PBIO_NO_SPACE.
         """
@@ -194,7 +195,7 @@ class _Writer:
         )
         self._warn_of_refusals(space, published.version)
         if published.known and not published.events:
-            # A batch that is retried ends so, too; but a producer that counts from 0 again would take it for success.
+            # A retried batch ends here, too; but a producer that restarts at 0 would mistake this for success.
             reason = "the transaction, or the sequence numbers of the producers, are not above the last ones"
             log.warning("%s: all %d events had been published before: %s", self.root, published.known, reason)
         elif published.known:
@@ -204,7 +205,7 @@ class _Writer:
             wait_for_subscribers(space.folder, space.history, channels, published.version, self._seconds)
 
     def _warn_of_refusals(self, space: ChannelSpace, version: int | None) -> None:
-        """Say which derived channels lack the events of a commit, and why; once for each reason."""
+        """Warn which derived channels lack the events of a commit, and why; once for each reason."""
         entry = None if version is None else space.history.entry(version)
         refused = entry.change.refused if entry is not None and isinstance(entry.change, Data) else ()
         for channel, reason in refused:
@@ -218,7 +219,7 @@ class _Writer:
             log.warning("%s: the events of channel %s are not derived: %s", self.root, name, reason)
 
     def _discard(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove the files of a job that failed before its commit; after that, they may be published."""
+        """Remove the files of a job that failed before its commit; later they may already be published."""
         if None in messages:
             remove(self._folder, _packed(messages))
 
@@ -242,14 +243,14 @@ class ChannelWriter(_Writer, DataSourceArrowWriter):
 
 @says_reason_first
 class ChannelStreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """`df.writeStream`: one commit for each micro-batch, and none for one without rows."""
+    """`df.writeStream`: one commit for each micro-batch that has rows."""
 
     def __init__(self, root: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
         """Raises what `_Writer` raises; PBIO_BAD_OPTION for outputMode("complete"), an overwrite to Spark."""
         if overwrite:
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                'a channel does not take outputMode("complete"), which replaces all rows: its log only grows',
+                'a channel cannot take outputMode("complete"), which replaces all rows: its log only grows',
                 file=root,
                 hint='use outputMode("append"), with withWatermark for an aggregation, or publish in foreachBatch',
             )
@@ -275,7 +276,7 @@ _refusals: dict[tuple[str, int, str], bool] = {}
 
 
 def _opened(root: str) -> ChannelSpace:
-    """A channel space, which this process may have open already. Raises what `ChannelSpace.open` raises."""
+    """A channel space, which this process may already have open. Raises what `ChannelSpace.open` raises."""
     space = _spaces.pop(root, None)
     if space is None or not space.is_there:
         space = ChannelSpace.open(root)
@@ -283,7 +284,7 @@ def _opened(root: str) -> ChannelSpace:
 
 
 def _tools(space: ChannelSpace, options: Options, schema: pa.Schema, infos: Sequence[ChannelInfo]) -> _Tools:
-    """The tools for some columns, which may be warm already."""
+    """The tools for some columns, possibly from the cache."""
     key = space.id, schema, options_to_key(replace(options, txn_version=None))
     known = _tools_of.pop(key, None)
     if known is not None:
@@ -299,13 +300,13 @@ def _tools(space: ChannelSpace, options: Options, schema: pa.Schema, infos: Sequ
 
 
 def _targets(said: str, space: ChannelSpace, infos: Sequence[ChannelInfo]) -> Iterable[Format]:
-    """The formats among which that of a transform is looked for: first those of the channels, then all."""
+    """The formats in which a transform's type is searched: first those of the channels, then all."""
     own = [stored_format(info.format, space.formats) for info in infos]
     return own if any(said in (form.name, form.id.hex()) for form in own) else space.formats
 
 
 def _kept(known: dict[K, V], key: K, value: V) -> V:
-    """Remember a value as the newest, and forget the oldest if there are too many."""
+    """Cache a value as the newest, and drop the oldest if there are too many."""
     known[key] = value
     if len(known) > _KEPT:
         del known[next(iter(known))]

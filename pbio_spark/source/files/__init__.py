@@ -2,10 +2,10 @@
 
 listing     paths -> files
 partitions  `k=v` folders -> columns
-outlines    files -> what is known of them without decoding: formats, places to split
+outlines    files -> what is known without decoding: formats, places to split
 planning    files -> splits and schema
-skipping    what of them a filter leaves out, by their outlines
-reader      what the driver prepares, and what a task does with it
-python_rows its records as rows of Python values
-being_read  which files a query reads, so that it cannot overwrite them
+skipping    blocks that a filter excludes, by outlines
+reader      planning on the driver, reading in tasks
+python_rows records as rows of Python values
+being_read  the files that a query reads, so that it cannot overwrite them
 """

@@ -95,7 +95,7 @@ def test_the_name_of_a_run_is_no_column_and_columns_of_folders_are_not_mistaken(
     assert read(tmp_path / "named").to_pylist() == [{"step": 0, "a": 1}, {"step": 0, "a": 2}]
     assert read(tmp_path / "folders", variables="a")["index"].to_pylist() == [1, 2]
     index = pa.schema([("index", pa.int64())])
-    with pytest.raises(PbioError, match=r"PBIO_AMBIGUOUS_NAME.*'index' may be that of the folders"):
+    with pytest.raises(PbioError, match=r"PBIO_AMBIGUOUS_NAME.*'index' may come from the folders"):
         read(tmp_path / "folders", rows="elements", variables="x", schema=index)
     make(tmp_path / "both" / "a=5" / "run.bp", [{"a": 1}])
     with pytest.raises(PbioError, match=r"PBIO_AMBIGUOUS_NAME.*\n.*\n.*recursiveFileLookup"):

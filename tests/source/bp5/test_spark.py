@@ -76,7 +76,7 @@ def test_batch_elements_metadata_and_a_stream(spark: SparkSession, tmp_path: Pat
 
 
 def test_folders_are_only_read(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"PBIO_BAD_OPTION\] BP5 folders are only read(.|\n)*format\(.pbio.\)"):
+    with pytest.raises(Exception, match=r"PBIO_BAD_OPTION\] BP5 folders can only be read(.|\n)*format\(.pbio.\)"):
         spark.range(2).write.format("bp5").mode("append").save(str(tmp_path / "out"))
 
 

@@ -1,4 +1,4 @@
-"""Reading BP5 folders that are still being written as a stream.
+"""Reading BP5 folders as a stream while they are being written.
 
 progress  the offsets of a stream
 follower  from one offset to the next

@@ -1,4 +1,4 @@
-"""Following BP5 folders that are being written: from one offset of a stream to the next."""
+"""Follows BP5 folders that are being written, from one offset of a stream to the next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FolderFollower:
         self._paths = paths
         self._options = options
         self._fixed: dict[str, int] | None = None
-        """How many steps folders had when all there will be was there."""
+        """The final numbers of steps, once folders are considered complete."""
 
     def start(self) -> dict[str, FolderProgress]:
         """Where a new stream begins."""
@@ -43,11 +43,12 @@ class FolderFollower:
         return found
 
     def stop_growing(self) -> None:
-        """Take the steps that there are now for all that there are ever going to be."""
+        """Consider folders complete: take the current steps as final."""
         self._fixed = {f.path: len(known[1]) for f in self._files({}) if (known := self._whole(f)) is not None}
 
     def latest(self, start: Progress, max_steps: int | None, max_bytes: int | None) -> dict[str, FolderProgress]:
-        """The offset up to which a batch can read. Raises PBIO_ROWS_GONE for a folder that was cut back or replaced."""
+        """The offset up to which a batch can read. Raises PBIO_ROWS_GONE for a folder that was truncated or
+        replaced."""
         after = dict(start)
         steps_left, bytes_left = max_steps, max_bytes
         for file in self._files(start):
@@ -70,7 +71,7 @@ class FolderFollower:
         return after
 
     def scanned(self, start: Progress, end: Progress) -> list[Scanned]:
-        """The datasets that have steps between two offsets, with those steps. Raises PBIO_ROWS_GONE."""
+        """The datasets with steps between two offsets, and these steps. Raises PBIO_ROWS_GONE."""
         found = []
         for path, place in end.items():
             first = start.get(path, FolderProgress(0)).steps
@@ -81,7 +82,7 @@ class FolderFollower:
             if one is None or file is None or len(one.dataset.steps) < place.steps:
                 raise _gone(path, f"steps {first} to {place.steps - 1} are gone")
             self._check(file, place, len(one.dataset.steps))
-            # What later steps say must not matter: a batch may be read again when they are there.
+            # Later steps must not matter, since a batch may be read again when they exist.
             index = replace(one.dataset.index, steps=one.dataset.steps[: place.steps])
             found.append(Scanned(file, replace(one.dataset, index=index), index.steps[first:]))
         return found
@@ -90,7 +91,7 @@ class FolderFollower:
         return list_datasets(self._paths, self._options, lambda path: bool(start) or is_glob(path))
 
     def _whole(self, file: ListedFile) -> tuple[Dataset, tuple[Step, ...]] | None:
-        """A dataset and its steps that are whole; None if there is not even a header yet."""
+        """A dataset and its complete steps; None if it has no header yet."""
         with DatasetFolder(file.path) as folder:
             if (folder.size(NAME) or 0) < HEADER:
                 return None
@@ -100,7 +101,7 @@ class FolderFollower:
         if one.dataset.index.header.flatten:
             raise PbioError(
                 "PBIO_UNSUPPORTED_BP5",
-                "a flattened dataset cannot be streamed",
+                "a flattened dataset cannot be read as a stream",
                 file=file.path,
                 hint="read it with spark.read once it is complete",
             )
@@ -117,17 +118,17 @@ class FolderFollower:
         return FolderProgress(steps, end, digest_of(index[:end]))
 
     def _check(self, file: ListedFile, place: FolderProgress, steps: int) -> None:
-        """Refuse a folder whose index no longer begins as it did."""
+        """Refuse a folder whose index no longer has the same beginning."""
         with DatasetFolder(file.path) as folder:
             index = folder.read(NAME, 0, place.index)
         if place.digest and (len(index) < place.index or digest_of(index) != place.digest):
-            raise _gone(file.path, f"{place.steps} steps were read, but the folder was cut back or written again")
+            raise _gone(file.path, f"{place.steps} steps were read, but the folder was truncated or rewritten")
         if steps < place.steps:
-            raise _gone(file.path, f"{place.steps} steps were read, but the folder has {steps} now")
+            raise _gone(file.path, f"{place.steps} steps were read, but the folder now has {steps}")
 
 
 def is_whole(dataset: Dataset, folder: DatasetFolder, step: Step) -> bool:
-    """Whether everything that a step needs is there."""
+    """Whether all data of a step is present."""
     try:
         located = dataset.locate(folder, [step])
         for group in located.groups:
@@ -146,11 +147,11 @@ def is_whole(dataset: Dataset, folder: DatasetFolder, step: Step) -> bool:
 
 
 def _index_end(index: bytes, dataset: Dataset, steps: int, path: str) -> int:
-    """The bytes of md.idx up to the end of so many steps."""
+    """The bytes of md.idx up to the end of a number of steps."""
     if steps == len(dataset.steps):
         return dataset.index.end
     low, high = HEADER, dataset.index.end
-    # Records have different lengths, so that the end is where one fewer byte has one step fewer.
+    # Records have different lengths, so find the end as the shortest prefix that has all the steps.
     while low < high:
         middle = (low + high) // 2
         if len(parse_index(index[:middle], path).steps) >= steps:

@@ -1,4 +1,4 @@
-"""The offsets of a stream of BP5 folders: of each folder how many steps are read, and what its index was so far."""
+"""The offsets of a stream of BP5 folders: for each folder, how many steps are read and the index up to there."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pbio_spark.errors import PbioError
 
 @dataclass(frozen=True, slots=True)
 class FolderProgress:
-    """How far a folder is read.
+    """How far a folder has been read.
 
     Attributes:
-        steps: how many.
-        index: the bytes of md.idx that say so, its header included.
-        digest: of those after the header, which changes while a writer is at work.
+        steps: the number of steps read.
+        index: the bytes of md.idx for these steps, its header included.
+        digest: of the bytes after the header, which itself changes while a writer is active.
     """
 
     steps: int
@@ -42,7 +42,7 @@ def progress_to_json(progress: Progress) -> dict[str, Any]:
 
 
 def json_to_progress(said: Mapping[str, Any]) -> dict[str, FolderProgress]:
-    """The progress that an offset says. Raises PBIO_BAD_OFFSET for that of another source."""
+    """The progress in an offset. Raises PBIO_BAD_OFFSET for an offset of another source."""
     try:
         return {
             str(path): FolderProgress(int(place["steps"]), int(place["index"]), str(place["digest"]))
@@ -52,5 +52,5 @@ def json_to_progress(said: Mapping[str, Any]) -> dict[str, FolderProgress]:
         raise PbioError(
             "PBIO_BAD_OFFSET",
             f"not an offset of BP5 folders: {str(said)[:200]}",
-            hint="the checkpoint is of another query; start with a new one",
+            hint="the checkpoint belongs to another query; start with a new one",
         ) from None

@@ -1,4 +1,4 @@
-"""Reading BP5 folders that are still being written as a stream: what Spark calls. `follower` looks at the folders."""
+"""Reading BP5 folders as a stream while they are being written: the class that Spark calls."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from pbio_spark.source.limits import TriggerLimits
 from pbio_spark.source.reason_first import says_reason_first
 
 PAUSE = 0.1
-"""How long an idle stream waits before it looks again: Spark asks all the time."""
+"""How long an idle stream waits between checks, since Spark asks all the time."""
 
 
 class Bp5StreamPartition(InputPartition):
-    """What one task of a micro-batch reads, and all that it needs for it."""
+    """What one task of a micro-batch reads, with everything that it needs."""
 
     def __init__(self, wanted: Wanted, parts: tuple[DatasetPart, ...]) -> None:
         super().__init__(None)
@@ -39,7 +39,7 @@ class Bp5StreamPartition(InputPartition):
 
 @says_reason_first
 class Bp5StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """New steps become rows exactly once. Whatever a task needs travels in its partition."""
+    """New steps become rows exactly once. A partition carries everything that its task needs."""
 
     def __init__(self, paths: Sequence[str], options: Bp5Options, schema: pa.Schema) -> None:
         self._options = options
@@ -50,7 +50,7 @@ class Bp5StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._limits = TriggerLimits(options.max_steps_per_trigger, options.max_bytes_per_trigger, ReadMaxRows)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        if self._first is None:  # Spark asks twice, and what is latest changes
+        if self._first is None:  # Spark asks twice, and the latest step changes
             self._first = self._follower.start()
         return progress_to_json(self._first)
 

@@ -1,4 +1,4 @@
-"""What one micro-batch may take: so many files, records or steps, and so many bytes."""
+"""The limits of a micro-batch: files, records or steps, and bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 @dataclass(frozen=True, slots=True)
 class TriggerLimits:
-    """The two limits of a stream's options; Spark passes one limit, and if both are set, both hold.
+    """The two limits of a stream's options; Spark passes one limit; if both are set, both apply.
 
     Attributes:
-        count, size: the most things, and bytes; None for any number.
-        counted: Spark's limit for so many things.
+        count, size: the most items and bytes; None for any number.
+        counted: Spark's class of limits on the number of items.
     """
 
     count: int | None
@@ -28,5 +28,5 @@ class TriggerLimits:
         return ReadAllAvailable() if self.size is None else ReadMaxBytes(self.size)
 
     def under(self, limit: ReadLimit) -> tuple[int | None, int | None]:
-        """The most things and bytes of a micro-batch, for which Spark has passed a limit."""
+        """The most items and bytes of a micro-batch, given Spark's limit."""
         return (None, None) if isinstance(limit, ReadAllAvailable) else (self.count, self.size)

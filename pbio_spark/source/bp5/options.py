@@ -1,4 +1,4 @@
-"""Every option of the data source "bp5": `Bp5Options`. Rows that it shares with "pbio" are that table's own."""
+"""Every option of the data source "bp5": `Bp5Options`. Rows shared with "pbio" come from its table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Bp5Options:
         values.one_of("steps", "elements", "blocks", "variables", "attributes"),
         "steps",
         *READS,
-        doc="What a row is: a step, an element of the arrays in `variables`, a block as a writer put it, a variable, "
+        doc="What a row is: a step, an element of the arrays in `variables`, a block as written, a variable, "
         "or an attribute.",
     )
     variables: tuple[str, ...] = option(
@@ -37,7 +37,7 @@ class Bp5Options:
         (),
         *READS,
         doc="The variables to read. For `elements` arrays of equal shapes, or one table of two dimensions; for the "
-        "others all are the default.",
+        "others the default is all.",
     )
     columns: tuple[str, ...] = option(
         values.names, (), *READS, doc="For `elements` of one table of two dimensions, the names of its columns."
@@ -46,7 +46,7 @@ class Bp5Options:
         values.text,
         None,
         *READS,
-        doc="The same from attributes: those called `<this> 0`, `<this> 1` and so on name the columns.",
+        doc="A prefix of attributes: `<prefix> 0`, `<prefix> 1` and so on name the columns.",
     )
     index_columns: tuple[str, ...] = option(
         values.names,
@@ -68,8 +68,8 @@ class Bp5Options:
         values.one_of("none", "integers", "all"),
         "integers",
         *READS,
-        doc="Of which variables `where` skips blocks by the least and greatest values that their writer noted. ADIOS2 "
-        "notes wrong ones for floating-point blocks that contain a NaN, so that `all` loses rows of such blocks.",
+        doc="Variables for which `where` skips blocks by the least and greatest values that their writer noted. ADIOS2 "
+        "notes wrong values for floating-point blocks that contain a NaN, so `all` loses rows of such blocks.",
     )
     from_step: int = option(values.whole, 0, Scope.READ, doc="The first step to read.")
     to_step: int | None = option(values.whole, None, Scope.READ, doc="The step before which to stop.")
@@ -77,7 +77,7 @@ class Bp5Options:
         values.starting_step,
         "earliest",
         Scope.STREAM,
-        doc="Where a new stream begins in each folder that it finds at its start.",
+        doc="Where a new stream begins in each folder that exists at its start.",
     )
     max_steps_per_trigger: int | None = option(
         values.positive, None, Scope.STREAM, doc="The most steps that one micro-batch reads."
@@ -86,19 +86,19 @@ class Bp5Options:
         values.one_of("zero", "null"),
         "zero",
         *READS,
-        doc="What an element is that no block has: zero, as in the reference library with a zeroed buffer, or null.",
+        doc="The value of an element that no block has: zero, as in the reference library with a zeroed buffer, or null.",
     )
     apply_unit_si: bool = option(
         values.boolean,
         False,
         *READS,
-        doc="Whether values are multiplied by the attribute `unitSI` of their variable; they are doubles then.",
+        doc="Whether values are multiplied by the attribute `unitSI` of their variable; they then become doubles.",
     )
     mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = option(
         values.one_of("FAILFAST", "PERMISSIVE", "DROPMALFORMED"),
         "FAILFAST",
         *READS,
-        doc="What happens to a damaged step: it fails the query, becomes a row (or rows) with what of it is sound and "
+        doc="What happens to a damaged step: it fails the query, becomes a row (or rows) with its sound parts and "
         "the reason in the corrupt-record column, or is left out.",
     )
     column_name_of_corrupt_record: str = option(
@@ -141,7 +141,7 @@ def parse_bp5_options(given: Mapping[str, str], *scopes: Scope) -> Bp5Options:
         raise PbioError(
             "PBIO_BAD_OPTION",
             f"toStep {options.to_step} comes before fromStep {options.from_step}",
-            hint="exchange the two",
+            hint="swap the two",
         )
     for name in ("columns", "column_attributes", "index_columns"):
         if getattr(options, name) and options.rows != "elements":
@@ -162,7 +162,7 @@ def parse_bp5_options(given: Mapping[str, str], *scopes: Scope) -> Bp5Options:
         raise PbioError(
             "PBIO_BAD_OPTION",
             "option 'trustStatistics' needs rows=elements and the option where",
-            hint="add what it needs, or leave it out",
+            hint="add both, or leave it out",
         )
     if options.apply_unit_si and options.rows not in ("steps", "elements"):
         raise _other_rows("applyUnitSI", options, "leave it out; these rows show what writers put")

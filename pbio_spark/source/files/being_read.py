@@ -1,9 +1,9 @@
-"""Which files a query reads, for its own overwrite: Spark does not tell a Python source where its rows come from.
+"""The files that a query reads, for its own overwrite: Spark does not tell a Python source where its rows come from.
 
-The tasks of one query that run in one executor share a folder of Spark's, which goes with the executor. A task notes
-there what it reads, each Python process in a file of its own; one that overwrites asks at its end, when all that it
-wrote has been read. A task that reads in another executor, before a shuffle, is not seen: nothing is lost then
-either, for an overwrite removes files only when all tasks are done.
+Tasks of a query in one executor share a folder of Spark's, which is removed with the executor. Each Python process
+notes there, in a file of its own, what its tasks read. An overwriting task reads the notes at its end, when all the
+rows that it wrote have been read. Reads in other executors, before a shuffle, are not seen; nothing is lost then
+either, since an overwrite removes files only when all tasks are done.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ EXECUTION = "spark.sql.execution.id"
 FOLDERS = "SPARK_LOCAL_DIRS"
 """The variable in which Spark passes the executor's own folders to its Python workers."""
 QUERIES = 1000
-"""For how many queries, at most, an executor keeps what they read: it does not learn when one has ended."""
+"""The most queries for which an executor keeps notes, since it does not learn when a query ends."""
 _NOTES = "pbio-reads-"
 
 
 def note_files(paths: Iterable[str]) -> None:
-    """Note that the query of this task reads some files; outside of a query, or of an executor, do nothing."""
-    with suppress(Exception):  # a read must not fail for what only an overwrite may want to know
+    """Note that the query of this task reads some files; do nothing outside a query or an executor."""
+    with suppress(Exception):  # a read must not fail because of notes for overwrites
         folder = _notes()
         if folder is not None:
             if not folder.is_dir():
@@ -40,7 +40,7 @@ def note_files(paths: Iterable[str]) -> None:
 
 
 def files_read(root: str) -> tuple[str, ...]:
-    """What the query of this task reads below a folder, as far as its executor knows; `real_path` of each."""
+    """The files below a folder that the query of this task reads, as far as its executor knows, as `real_path`."""
     folder, above = _notes(), real_path(root).rstrip("/") + "/"
     if folder is None or not folder.is_dir():
         return ()
@@ -56,8 +56,8 @@ def refuse_read_files(root: str, replaced: Iterable[str], read: Iterable[str]) -
     """Raise PBIO_OVERWRITES_ITSELF if an overwrite would remove what its own query reads.
 
     Args:
-        replaced: paths as `full_path` gives them.
-        read: as `files_read` gives them.
+        replaced: paths from `full_path`.
+        read: paths from `files_read`.
     """
     known = set(read)
     both = next((path for path in replaced if known and real_path(path) in known), None)
@@ -66,25 +66,25 @@ def refuse_read_files(root: str, replaced: Iterable[str], read: Iterable[str]) -
             "PBIO_OVERWRITES_ITSELF",
             f"the query reads what it overwrites, such as {both}",
             file=root,
-            hint="write to another folder, or cache() the rows before; nothing was removed",
+            hint="write to another folder, or cache() the rows first; nothing was removed",
         )
 
 
 def real_path(path: str) -> str:
-    """A path by which one file has one name, whatever links lead to it."""
+    """The canonical path of a file, with links resolved."""
     fs, stripped = locate(path)
     return os.path.realpath(stripped) if is_local(fs) else full_path(fs, stripped)
 
 
 def _notes() -> Path | None:
-    """Where tasks of this query leave notes for each other."""
+    """The folder for notes of this query's tasks."""
     context, folders = TaskContext.get(), os.environ.get(FOLDERS)
     query = None if context is None else context.getLocalProperty(EXECUTION)
     return Path(folders.split(",")[0]) / f"{_NOTES}{query}" if query is not None and folders else None
 
 
 def _forget(where: Path) -> None:
-    """Remove the notes of the older half of all queries if there are many."""
+    """Remove the notes of the older half of all queries, if there are many."""
     noted = [entry for entry in os.scandir(where) if entry.name.startswith(_NOTES)]
     if len(noted) >= QUERIES:
         for entry in sorted(noted, key=lambda entry: entry.stat().st_mtime)[: QUERIES // 2]:

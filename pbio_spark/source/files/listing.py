@@ -1,4 +1,4 @@
-"""Paths as the user gave them -> files, with the values of their `k=v` folders.
+"""Paths given by the user -> files, with the values of their `k=v` folders.
 
 The rules are those of Spark's own file sources: names that start with `.` or `_` are hidden, a path may hold globs,
 folders below a path are entered if they are called `k=v` or with `recursiveFileLookup`. Unlike there, a hidden file
@@ -36,10 +36,10 @@ class ListedFile:
 
     Attributes:
         path: for `paths.opened`, with its protocol unless it is local.
-        size: in bytes, when it was listed.
-        modified: in seconds since 1970; 0 where the file system does not tell.
+        size: in bytes, at the time of listing.
+        modified: in seconds since 1970; 0 if the file system does not tell.
         partition: name and value of each `k=v` folder between the root and the file; None is a null.
-        has_sidecar: whether there is a sidecar beside it, which need not be up to date.
+        has_sidecar: whether it has a sidecar, which may be outdated.
         identity: as in `paths.PathEntry`.
     """
 
@@ -52,7 +52,7 @@ class ListedFile:
 
 
 class ListingOptions(Protocol):
-    """What options say of which files are read."""
+    """The options that select files."""
 
     @property
     def path_glob_filter(self) -> str | None: ...
@@ -74,7 +74,7 @@ def list_files(
     """The files at and below paths, in the order of the paths and then of their names.
 
     Args:
-        may_be_gone: whether a path may lead to nothing, or a glob match nothing.
+        may_be_gone: whether a path may be missing, or a glob match nothing.
         mark: the name of a file by which a folder counts as a file itself; only such folders are listed then, and the
             time and identity of each are those of this file in it.
 
@@ -101,13 +101,13 @@ def list_files(
         raise PbioError(
             "PBIO_BAD_PARTITIONS",
             f"the `k=v` folders of the files differ: {one.path} and {other.path}",
-            hint="load the folders one by one, or with recursiveFileLookup=true, which makes no columns of them",
+            hint="load the folders one by one, or with recursiveFileLookup=true, which makes no columns from them",
         )
     return files
 
 
 def refuse_folder_of_spaces(paths: Sequence[str]) -> None:
-    """Raise PBIO_CHANNEL_SPACE if a folder without files of its own, where nothing was found, holds a channel space."""
+    """Raise PBIO_CHANNEL_SPACE if a folder without files holds a channel space."""
     for path in paths:
         fs, root = _file_system(path)
         found = find_entry(fs, root)
@@ -119,7 +119,7 @@ def refuse_folder_of_spaces(paths: Sequence[str]) -> None:
 
 
 def unescape_name(text: str) -> str:
-    """The name or value in the name of a `k=v` folder, in which Spark escapes some characters, one by one.
+    """The name or value in the name of a `k=v` folder, where Spark escapes single characters.
 
     >>> unescape_name("a%2Fb%zz%")
     'a/b%zz%'
@@ -128,11 +128,11 @@ def unescape_name(text: str) -> str:
 
 
 RUNS = (".bp", ".bp5")
-"""How folders that count as files end: `T=300.bp` is a name, and no column."""
+"""The suffix of folders that count as files: `T=300.bp` is a name, not a column."""
 
 
 class _Lister:
-    """Lists what is below one path."""
+    """Lists the files below one path."""
 
     def __init__(self, path: str, options: ListingOptions, mark: str | None) -> None:
         self.given = path
@@ -144,7 +144,7 @@ class _Lister:
         self.roots = [self.path] if find_entry(self.fs, self.path) is not None else self._matches()
 
     def _near(self) -> str | None:
-        """A hint for a path that does not exist: a similar name beside it, or that its folder is missing, too."""
+        """A hint for a missing path: a similar name beside it, or that its folder is also missing."""
         folder, _, name = self.path.rstrip("/").rpartition("/")
         with suppress(PbioError, OSError):
             if not folder:
@@ -155,11 +155,11 @@ class _Lister:
         return None
 
     def _matches(self) -> list[str]:
-        """The paths that the given one stands for, as a glob."""
+        """The paths that the given one matches as a glob."""
         if not is_glob(self.path):
-            hint = self._near() or "see how the path is spelled, and whether this machine reaches it"
+            hint = self._near() or "check the spelling of the path, and whether this machine can reach it"
             if "%" in self.path and find_entry(self.fs, unescape_name(self.path)) is not None:
-                hint = f"a % stands for itself in a path; {unescape_name(self.path)} exists"
+                hint = f"a % is literal in a path; {unescape_name(self.path)} exists"
             raise PbioError(
                 "PBIO_PATH_NOT_FOUND", f"file or folder not found{from_where(self.given)}", file=self.given, hint=hint
             )
@@ -169,9 +169,9 @@ class _Lister:
             hint = "a backslash makes the next character literal"
             raise PbioError("PBIO_BAD_PATH", f"the path is not a glob: {error}", file=self.given, hint=hint) from None
         if not roots:
-            hint = "see how the glob is spelled; * leaves out names that begin with _ or ."
+            hint = "check the spelling of the glob; * does not match names that begin with _ or ."
             if "**" in self.path:
-                hint = "** is * in Spark's globs; the option recursiveFileLookup enters all folders"
+                hint = "** means * in Spark's globs; the option recursiveFileLookup enters all folders"
             raise PbioError(
                 "PBIO_PATH_NOT_FOUND",
                 "nothing matches this path",
@@ -188,7 +188,7 @@ class _Lister:
                     "PBIO_PATH_NOT_FOUND",
                     "file or folder not found",
                     file=self.given,
-                    hint="see how the path is spelled, and whether the workers reach it too",
+                    hint="check the spelling of the path, and whether the workers can reach it, too",
                 )
             if entry.kind == "folder":
                 yield from self._folder(entry, (), ())
@@ -267,7 +267,7 @@ class _Lister:
 
 
 def _walk(fs: AbstractFileSystem, glob: str) -> Iterator[str]:
-    """The paths that exist and that a glob without slashes in braces stands for. Raises ValueError if it is invalid."""
+    """The existing paths that a glob without slashes in braces matches. Raises ValueError if it is invalid."""
     start, *components = glob.split("/")
     paths = [start]
     for component in components:

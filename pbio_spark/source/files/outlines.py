@@ -1,9 +1,9 @@
-"""Files -> outlines: what is known of them without decoding a record, found as cheaply as each file allows.
+"""Files -> outlines: what is known without decoding a record, found as cheaply as each file allows.
 
-In this order: the sidecar beside the file, what was found out about the unchanged file before, a walk over its items,
-and where that would cost too much the formats at its head. A file with FFS's own index is walked by the heads of its
-items only, of whatever size it is. What a sidecar says is compared with the file where it matters, and what an index
-says is not relied upon: neither can hide a record or make one up.
+The sources of an outline, in order: the sidecar of the file, the cached outline of an unchanged file, a walk over its
+items, and, where that would cost too much, only the formats at its head. A file with FFS's own index is walked by the
+heads of its items, whatever its size. A sidecar is compared with the file where it matters, and an index is not relied
+upon: neither can hide a record or make one up.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from pbio_spark.wire import IndexCheck, ItemKind, Scanner, TruncatedError
 from pbio_spark.wire.hints.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
 
 PARTITION_BYTES = 128 << 20
-"""How many bytes of files one task reads by default: Spark's own figure."""
+"""How many bytes of files one task reads by default, as in Spark."""
 HEAD = 1 << 20
-"""How far into a file the formats at its head are looked for, in bytes."""
+"""How far into a file its head formats are searched, in bytes."""
 ITEMS, FIRST_ITEMS = 160_000, 1_000
-"""A file of more items than this, going by its first ones, is slower to walk from head to head than to read."""
+"""With more items than this, estimated from its first ones, a file is faster to read than to walk by heads."""
 HEADS = 1 << 12
-"""What a walk from head to head fetches at once, in bytes."""
+"""What a walk by heads fetches at once, in bytes."""
 REMEMBERED = 8 << 20
-"""Outlines of files of at least this many bytes are kept on disk."""
+"""The least bytes of a file whose outline is cached on disk."""
 THREADS = 8
 CHUNKS = BatchLimits(1 << 16, 8 << 20)
-"""What a walk takes at once."""
+"""What a walk reads at once, in bytes."""
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -54,17 +54,17 @@ def outline_files(files: Sequence[ListedFile], options: Options, *, all_formats:
     """The outlines of files, in their order.
 
     Args:
-        all_formats: whether every format of a file matters; if not, a file that needs no splitting is not walked.
+        all_formats: whether every format of a file matters; otherwise, a file that needs no splitting is not walked.
 
-    Raises PBIO_NOT_FFS and what else is wrong with a file as far as it is read, unless `mode` or `ignoreCorruptFiles`
-    tolerates it; PBIO_PATH_NOT_FOUND unless `ignoreMissingFiles` does.
+    Raises PBIO_NOT_FFS and the other errors of a file as far as it is read, unless `mode` or `ignoreCorruptFiles`
+    tolerates them; PBIO_PATH_NOT_FOUND unless `ignoreMissingFiles` does.
     """
     store = store_of(options)
     walked: set[str] = set()
     budget = options.scan_limit
     for file in sorted(files, key=lambda file: file.size):
         if all_formats or file.size > (options.max_partition_bytes or PARTITION_BYTES):
-            # A sidecar spares the walk, but it may turn out to be of an earlier state of the file.
+            # A sidecar saves the walk, but it may turn out to be outdated.
             budget -= 0 if file.has_sidecar else file.size
             if budget >= 0 and file.size <= options.scan_limit:
                 walked.add(file.path)
@@ -78,7 +78,7 @@ def outline_files(files: Sequence[ListedFile], options: Options, *, all_formats:
                 "PBIO_PATH_NOT_FOUND",
                 "the file has vanished since it was listed",
                 file=file.path,
-                hint="read again; write into other folders than those that are being read",
+                hint="read again; write to folders other than those being read",
             )
         if isinstance(error, TruncatedError) or error is None:
             return found
@@ -99,12 +99,12 @@ def outline_files(files: Sequence[ListedFile], options: Options, *, all_formats:
 
 
 def outlines_to_formats(outlines: Iterable[Outline]) -> tuple[Format, ...]:
-    """The formats that files describe, wanted or not, with records or without, in the order in which they were met."""
+    """The formats that files describe, wanted or not, with records or without, in the order of appearance."""
     return tuple(dict.fromkeys(form for outline in outlines for form in outline.formats))
 
 
 def paths_to_formats(paths: Sequence[str]) -> tuple[Format, ...]:
-    """The formats that the files at paths describe, in the order in which they were met.
+    """The formats that the files at paths describe, in the order of appearance.
 
     Raises what `list_files` and `outline_files` raise.
     """
@@ -115,7 +115,7 @@ def paths_to_formats(paths: Sequence[str]) -> tuple[Format, ...]:
 def _outline(
     file: ListedFile, walk: bool, options: Options, store: FormatStore | None
 ) -> tuple[Outline, PbioError | None]:
-    """What is known of a file, and why it is not more."""
+    """The outline of a file, and why it is not more complete."""
     known = read_sidecar(*locate(file.path), file.size, file.modified) if file.has_sidecar else None
     if known is None and file.size >= REMEMBERED:
         known = _recall(file)
@@ -125,7 +125,7 @@ def _outline(
         if known is not None and known.fits(source, cuts(known.points, file.size, options)):
             return known, None
         if known is not None and known.sums and not options.ignore_corrupt_files:
-            reason = "the file has the size and the time that its outline names, and other bytes"
+            reason = "the file has the size and the time that its outline names, but other bytes"
             hint = "restore the file, or rewrite its outline with `pbio index --checksums`"
             return known, PbioError("PBIO_CHECKSUM", reason, file=file.path, hint=hint)
         found, error = _by_heads(file, source) or file_to_outline(
@@ -137,7 +137,7 @@ def _outline(
 
 
 def cuts(points: Sequence[Point], size: int, options: Options) -> Iterator[Point]:
-    """The points nearest after those that would cut a file into equal parts of at most `maxPartitionBytes`."""
+    """The points after which a file is cut into about equal parts of at most `maxPartitionBytes`."""
     parts = -(-size // (options.max_partition_bytes or PARTITION_BYTES))
     wanted = 1
     for point in points:
@@ -156,13 +156,13 @@ def file_to_outline(
     ranged: bool = False,
     points_of: Sequence[Point] | None = None,
 ) -> tuple[Outline, PbioError | None]:
-    """Walk over a file, or over its bytes before `stop`; also what ended the walk early.
+    """Walk over a file, or over its bytes before `stop`; also return what ended the walk early.
 
     Args:
-        store: where formats are looked up that the file does not describe.
-        resync: whether the walk resumes after damage, where it finds sound items.
-        ranged: whether the outline is to say what values the records hold; of a whole file with sound records it can.
-        points_of: the points that it is to have, all of which must be item boundaries; by default they are found.
+        store: the store for formats that the file does not describe.
+        resync: whether the walk resumes after damage, at the next sound item.
+        ranged: whether to record the ranges of values, which a complete file with sound records allows.
+        points_of: the points to use, which must be item boundaries; by default they are chosen.
     """
     counts = Counter[int]()
     points: list[Point] = list(points_of or ())
@@ -197,9 +197,9 @@ def _made(outline: Outline, source: BinaryIO) -> Outline:
 
 
 def _by_heads(file: ListedFile, source: BinaryIO) -> tuple[Outline, PbioError | None] | None:
-    """The outline of a file with FFS's index, found by reading no more of its items than their heads.
+    """The outline of a file with FFS's index, found by reading only the heads of its items.
 
-    None without an index, or if the items are so many that reading the file is faster.
+    None without an index, or if reading the file is faster because of its many items.
     """
     scanner = Scanner(source, file.path, chunk=HEADS)
     index = IndexCheck(scanner)
@@ -233,7 +233,7 @@ def _by_heads(file: ListedFile, source: BinaryIO) -> tuple[Outline, PbioError | 
 
 
 def _recall(file: ListedFile) -> Outline | None:
-    """What was found out about the file when it was as it is now."""
+    """The cached outline of a file that has not changed since."""
     try:
         known = outline_from_json(_memory(file).read_bytes())
     except OSError:
@@ -251,7 +251,7 @@ def _remember(file: ListedFile, outline: Outline) -> None:
 
 
 def _memory(file: ListedFile) -> Path:
-    """Where the outline of a file is kept, in the private cache. Raises OSError without a cache."""
+    """The path of a file's outline in the private cache. Raises OSError without a cache."""
     private = folder()
     if private is None:
         raise FileNotFoundError("no private cache")

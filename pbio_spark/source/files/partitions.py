@@ -1,8 +1,8 @@
 """The values of `k=v` folders -> columns, typed as Spark types them.
 
-A column whose values are all whole numbers is an int, a long or a decimal, all numbers a double, all dates a date;
-anything else is text, and so are numbers that a double would not tell apart from others. With `.schema()` the type is
-what the user says, and a value that it does not have is an error.
+A column whose values are all integers is an int, a long or a decimal; all numbers make a double, all dates a date.
+Anything else is text, as are numbers that a double cannot distinguish. With `.schema()` the user decides the type, and
+a value that does not fit it is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def partition_schema(files: Sequence[ListedFile]) -> pa.Schema:
-    """The columns of the folders that the files lie in, in the order of the folders."""
+    """The columns of the folders that contain the files, in the order of the folders."""
     if not files:
         return pa.schema([])
     return pa.schema(
@@ -37,7 +37,7 @@ def partition_schema(files: Sequence[ListedFile]) -> pa.Schema:
 
 
 def partition_value(text: str | None, field: pa.Field, path: str) -> pa.Scalar:
-    """The value of one folder as the column's type. Raises PBIO_BAD_PARTITIONS if it is none."""
+    """The value of one folder as the column's type. Raises PBIO_BAD_PARTITIONS if it does not fit."""
     try:
         if text is not None and _is_number(field.type):
             return _number(text, field.type)
@@ -47,7 +47,7 @@ def partition_value(text: str | None, field: pa.Field, path: str) -> pa.Scalar:
             "PBIO_BAD_PARTITIONS",
             f"the folder {field.name}={text} does not have a value of type {field.type}",
             file=path,
-            hint=f"say with .schema() which type the column {field.name} has",
+            hint=f"give the column {field.name} its type with .schema()",
         ) from None
 
 
@@ -84,9 +84,9 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def _number(text: str, type_: pa.DataType) -> pa.Scalar:
-    """The number in a string, as a type; ValueError if the type does not have it.
+    """The number in a string, as a type; ValueError if the type cannot represent it.
 
-    A fraction is the floating number that says the same digits, for 0.1 has no other.
+    A fraction becomes the float that prints the same digits, since 0.1 has no exact one.
     """
     if pa.types.is_floating(type_):
         value = float(text)
@@ -105,7 +105,7 @@ def _number(text: str, type_: pa.DataType) -> pa.Scalar:
 
 
 def _is_double(text: str) -> bool:
-    """Whether a double says the same number as a text, digit by digit."""
+    """Whether a double represents the number in a string, digit by digit."""
     return math.isfinite(float(text)) and _says(text, float(text))
 
 

@@ -1,6 +1,6 @@
 """Files and their outlines -> partitions: lists of splits, each a run of whole items of one file.
 
-A plan holds places and formats, never records: however large the files, it stays small.
+A plan holds places and formats, never records, so it stays small however large the files are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pbio_spark.source.query.schema import check_names, infer_schema, wanted_for
 from pbio_spark.wire.hints.sidecar import ChecksumBlock, Outline, Point
 
 OPEN_COST = 4 << 20
-"""What opening a file costs, in bytes that could be read meanwhile: Spark's own figure."""
+"""The cost of opening a file, in bytes that could be read instead, as in Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class Split:
 
     Attributes:
         start, end: offsets; 0 is before the magic.
-        ordinal: of the first record from `start` on; None if that is not known.
-        formats: of the file, which a reader that starts in its middle would not see.
-        records: how many it must have; None if that is not known.
+        ordinal: of the first record from `start` on; None if unknown.
+        formats: the formats of the file, which a reader that starts in the middle would not see.
+        records: the number of records that it must have; None if unknown.
         anchors: the other item boundaries that the file's outline names, and its end.
-        blocks: those that the outline has checksums of.
-        skips: what of it no row comes from, by the outline, if that is still of the file.
+        blocks: those with checksums in the outline.
+        skips: the parts without rows, by the outline, if it still belongs to the file.
         samples: places in the file, and the outline's checksums of the bytes there.
     """
 
@@ -54,7 +54,7 @@ class Split:
 
     @property
     def bytes(self) -> int:
-        """How many bytes are to be read."""
+        """The number of bytes to read."""
         return self.end - self.start - sum(skip.end - skip.start for skip in self.skips)
 
 
@@ -63,11 +63,11 @@ def plan_partitions(
 ) -> list[tuple[Split, ...]]:
     """Splits of about `maxPartitionBytes`, several together where files are small, in the order of the files.
 
-    What counts is what is left to read: splits with much to skip become one, and a file of which nothing is left is in
-    none, unless its outline has checksums, which a task must compare.
+    Only bytes that remain to be read count: splits with much to skip are joined, and a file with nothing left to read
+    is omitted, unless its outline has checksums, which a task must compare.
 
     Args:
-        plan: of reading them, whose filter lets blocks be left out.
+        plan: the plan of reading them, whose filter excludes blocks.
     """
     splits = _splits(files, outlines, options)
     if plan is None or not options.skip_blocks:
@@ -118,7 +118,7 @@ def _split(file: ListedFile, outline: Outline, start: Point, end: int) -> Split:
 
 @dataclass(frozen=True, slots=True)
 class FileScan:
-    """What is to be read: files, what is known of them, and the formats in them that are wanted."""
+    """What to read: files, their outlines, and the wanted formats in them."""
 
     options: Options
     files: tuple[ListedFile, ...]
@@ -131,18 +131,18 @@ class FileScan:
         return outlines_to_formats(self.outlines)
 
     def walked(self) -> FileScan:
-        """The same files looked at as far as `scanLimit` allows, for all formats in them."""
+        """The scan with files walked as far as `scanLimit` allows, for all their formats."""
         outlines = outline_files(self.files, self.options, all_formats=True)
         return replace(self, outlines=tuple(outlines), formats=tuple(wanted_formats(outlines, self.options)))
 
     @property
     def is_whole(self) -> bool:
-        """Whether no other formats can come: all files were looked at to their ends."""
+        """Whether no other formats can appear, since all files were walked to their ends."""
         return all(outline.is_whole for outline in self.outlines)
 
     @property
     def counts(self) -> dict[bytes, int]:
-        """How many records each format has, by its ID, as far as the files were looked at."""
+        """How many records each format has, by its ID, as far as the files were walked."""
         counts = Counter[bytes]()
         for outline in self.outlines:
             for form, count in zip(outline.formats, outline.counts, strict=True):
@@ -151,7 +151,7 @@ class FileScan:
 
 
 def scan_files(paths: Sequence[str], options: Options, *, all_formats: bool) -> FileScan:
-    """List files and find out about them. Raises what `list_files`, `outline_files` and `wanted_formats` raise."""
+    """List and outline files. Raises what `list_files`, `outline_files` and `wanted_formats` raise."""
     files = list_files(paths, options)
     if not files:
         refuse_folder_of_spaces(paths)
@@ -160,7 +160,7 @@ def scan_files(paths: Sequence[str], options: Options, *, all_formats: bool) -> 
 
 
 def scan_to_schema(scan: FileScan) -> pa.Schema:
-    """All columns that a scan can give: of the formats, of the `k=v` folders, and those that options ask for.
+    """All columns of a scan: of the formats, of the `k=v` folders, and those that options request.
 
     Raises what `infer_schema` and `check_names` raise.
     """
@@ -170,7 +170,7 @@ def scan_to_schema(scan: FileScan) -> pa.Schema:
 
 
 def with_special_columns(columns: Iterable[pa.Field], options: Options, metadata_type: pa.StructType) -> pa.Schema:
-    """The schema of columns and of those that options ask for. Raises what `check_names` raises."""
+    """The schema of columns, with those that options request. Raises what `check_names` raises."""
     columns = list(columns)
     if options.mode == "PERMISSIVE":
         columns.append(pa.field(options.column_name_of_corrupt_record, CORRUPT_TYPE))
@@ -186,7 +186,7 @@ def with_special_columns(columns: Iterable[pa.Field], options: Options, metadata
     except PbioError as error:
         made = [option for name, option in own.items() if f"$.{name}" == error.field]
         if made:
-            error.reason = f"the column of the option {made[0]} has the name of another, whatever its case"
+            error.reason = f"the column of the option {made[0]} has the same name as another, ignoring case"
             error.hint = f"give another name with {made[0]}"
         raise
     return schema

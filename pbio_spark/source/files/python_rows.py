@@ -1,4 +1,4 @@
-"""The records of files as rows of Python values; what Python cannot hold is a bad record."""
+"""The records of files as rows of Python values; a value that Python cannot represent makes a bad record."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def batches_to_rows(read: Callable[..., pa.RecordBatchReader], options: Mapping[
     """The rows of files.
 
     Args:
-        read: reads the files, with `options` and those that it is given beside them.
-        options: as of `read_batches` in `tables`; `mode` says what becomes of a row that Python cannot hold.
+        read: reads the files, with `options` and more options as arguments.
+        options: as in `tables.read_batches`; `mode` decides about rows that Python cannot represent.
 
     Raises PBIO_BAD_VALUE under FAILFAST, with the file and the record; what `read` raises.
     """
@@ -53,7 +53,7 @@ def batches_to_rows(read: Callable[..., pa.RecordBatchReader], options: Mapping[
 
 
 def _permitted(batch: pa.RecordBatch, error: PbioError, corrupt: str) -> dict[str, Any]:
-    """A row with null where Python cannot hold a value, and why in the column for bad records."""
+    """A row with nulls for values that Python cannot represent, and the reason in the corrupt-record column."""
     row: dict[str, Any] = {}
     for name in batch.schema.names:
         (value,) = batch_to_rows(batch.select([name]))
@@ -66,7 +66,7 @@ def _permitted(batch: pa.RecordBatch, error: PbioError, corrupt: str) -> dict[st
 def _placed(
     error: PbioError, number: int, read: Callable[..., pa.RecordBatchReader], options: Mapping[str, Any]
 ) -> PbioError:
-    """The error with the place of its record in the files, for which they are read again."""
+    """The error with the place of its record in the files, which is found by reading them again."""
     name = options.get("metadatacolumn", _PLACE)
     more: dict[str, Any] = {} if "metadatacolumn" in options else {"metadataColumn": name}
     schema = options.get("schema")

@@ -1,6 +1,6 @@
-"""Reading: what the driver prepares, and what a task does with it.
+"""Reading: planning on the driver, reading in tasks.
 
-The pickled reader is what every task gets: the plan, with its converters compiled. A partition adds places.
+Every task gets the pickled reader: the plan, with compiled converters. A partition adds places.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pbio_spark.source.reason_first import says_reason_first
 
 
 class PbioPartition(InputPartition):
-    """What one task reads, and which files it notes for those that the query need not read at all."""
+    """What one task reads, and the files to note although the query need not read them."""
 
     def __init__(self, splits: tuple[Split, ...], spared: tuple[str, ...] = ()) -> None:
         super().__init__(None)
@@ -27,7 +27,7 @@ class PbioPartition(InputPartition):
 
 @says_reason_first
 class PbioReader(DataSourceReader):
-    """Reads files in batches. Everything is planned when it is made, because Spark pickles it before it asks."""
+    """Reads files in batches. The constructor plans everything, because Spark pickles the reader before it calls it."""
 
     def __init__(self, scan: FileScan, schema: pa.Schema, *, is_projection: bool) -> None:
         """Plan.

@@ -1,7 +1,7 @@
-"""Blocks that are not read: those in which, by the outline of a file, no record passes the filter.
+"""Skips blocks in which, by the outline of a file, no record passes the filter.
 
-What outlines say is believed as far as docs/decisions/0017 says: a task skips only what the driver planned, and only if
-the file is still the one that the outline was made of.
+Outlines are believed as far as docs/decisions/0017 says: a task skips only what the driver planned, and only if the
+file is still the one that the outline describes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ log = logging.getLogger("pbio_spark.source")
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Blocks of a file, one after the other, that are left out.
+    """Consecutive blocks of a file that are skipped.
 
     Attributes:
         start, end: offsets of item boundaries.
-        blocks, records: how many they are.
+        blocks, records: their numbers.
         next: the ordinal of the first record after them.
     """
 
@@ -43,18 +43,18 @@ class Skip:
 
 
 def excluded_blocks(plan: ReadPlan, outline: Outline) -> npt.NDArray[np.bool_]:
-    """Of the blocks of a file, those that give no row and no error of which an outline can know."""
+    """The blocks of a file that yield neither rows nor errors, as far as an outline can tell."""
     selection = plan.selection
     out = np.ones(len(outline.points) + 1, np.bool_)
     has_filter = selection.request is not None and not selection.request.ordered
-    # A file system that does not tell when a file was modified leaves its checksums, if it has any.
+    # If the file system does not tell when a file was modified, only checksums can confirm the outline.
     is_known = outline.is_whole and outline.ranges and (outline.modified or outline.sums)
     if not has_filter or not is_known or any(point.ordinal is None for point in outline.points):
         return ~out
     for form, ranges in zip(outline.formats, outline.ranges, strict=True):
         has_some = ranges.records > 0
         if selection.only_name not in (None, form.name):
-            out &= ~has_some  # it is an error that such records are there
+            out &= ~has_some  # the presence of such records is an error
         elif selection.has(form):
             excluding = plan_to_excluding(plan, form)
             out &= ~has_some if excluding is None else ~has_some | excluding.excluded(ranges)
@@ -62,7 +62,7 @@ def excluded_blocks(plan: ReadPlan, outline: Outline) -> npt.NDArray[np.bool_]:
 
 
 def with_skips(split: Split, outline: Outline, excluded: npt.NDArray[np.bool_]) -> Split:
-    """A split that leaves out those of its blocks that are excluded."""
+    """A split that skips its excluded blocks."""
     places = (Point(0, 0), *outline.points, Point(outline.size, sum(outline.counts)))
     inside = [number for number, place in enumerate(places[:-1]) if split.start <= place.offset < split.end]
     skips = tuple(_runs(places, [number for number in inside if excluded[number]]))
@@ -87,9 +87,9 @@ def _runs(places: Sequence[Point], blocks: Sequence[int]) -> Iterator[Skip]:
 
 
 def joined(splits: Iterable[Split], most: int) -> Iterator[Split]:
-    """Splits with neighbours in one file that skip made one, as long as no more than `most` bytes of it are read.
+    """Joins neighbouring splits of a file that skip, as long as at most `most` bytes are read.
 
-    One of which nothing is read is left out. Its file had the bytes that the outline says when it was planned.
+    A split with nothing to read is dropped, if its file had the outline's bytes when planned.
     """
     waiting: Split | None = None
     for split in splits:
@@ -109,7 +109,7 @@ def _is_next(split: Split, after: Split, most: int) -> bool:
 
 
 def _is_spared(split: Split) -> bool:
-    # Where a part of a file is read, a task compares what is skipped with the outline, and may read all of it.
+    # If a task reads a part of a file, it compares skipped parts with the outline, and may read all of it.
     is_whole = split.start == 0 and split.end == split.file.size
     return is_whole and bool(split.skips) and split.bytes == 0 and not split.blocks
 
@@ -132,7 +132,7 @@ def _with_next(split: Split, after: Split) -> Split:
 
 
 def is_as_planned(split: Split, source: BinaryIO) -> bool:
-    """Whether a file has the size and the time that it had, and the outline's bytes where something is skipped."""
+    """Whether a file has the size and the time that it had, and the outline's bytes where blocks are skipped."""
     entry = find_entry(*locate(split.file.path))
     if entry is None or (entry.size, entry.modified) != (split.file.size, split.file.modified):
         return False
@@ -140,7 +140,7 @@ def is_as_planned(split: Split, source: BinaryIO) -> bool:
 
 
 def kept_parts(split: Split) -> Iterator[tuple[int, int, int | None]]:
-    """What of a split is read: start, end and the ordinal of the first record of each part."""
+    """The parts of a split to read: start, end and ordinal of the first record."""
     start, ordinal = split.start, split.ordinal
     for skip in split.skips:
         if start < skip.start:
@@ -151,7 +151,7 @@ def kept_parts(split: Split) -> Iterator[tuple[int, int, int | None]]:
 
 
 def log_skips(splits: Iterable[Split]) -> None:
-    """Say how much a query skips."""
+    """Log how much a query skips."""
     skips = [(split, skip) for split in splits for skip in split.skips]
     if skips:
         log.info(

@@ -1,4 +1,4 @@
-"""What reading files needs, compiled; and splits -> batches. Spark's reader and `read_arrow` share it."""
+"""The compiled plan of reading files, and splits -> batches, for Spark's reader and `read_arrow`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILE_ERRORS = frozenset(
     {"PBIO_NOT_FFS", "PBIO_BAD_BODY", "PBIO_BAD_LAYOUT", "PBIO_BAD_TYPE_STRING", "PBIO_BAD_OPT_INFO", "PBIO_BAD_ID"}
     | {"PBIO_FORMAT_CONFLICT", "PBIO_CHECKSUM"}
 )
-"""What `ignoreCorruptFiles` tolerates: no FFS file, broken formats, or other bytes than the checksums say."""
+"""The errors that `ignoreCorruptFiles` tolerates: not an FFS file, broken formats, wrong checksums."""
 
 
 def scan_to_plan(scan: FileScan, schema: pa.Schema, *, is_projection: bool) -> ReadPlan:
@@ -47,7 +47,7 @@ def scan_to_plan(scan: FileScan, schema: pa.Schema, *, is_projection: bool) -> R
     except PbioError as error:
         if error.code != "PBIO_UNFILLED" or scan.is_whole:
             raise
-        scan = scan.walked()  # which is dear, and may find what fills it after all
+        scan = scan.walked()  # expensive, but it may find a format that fills the column
         return _plan(scan, QueryPlanner(scan.options, schema, is_projection, is_open=not scan.is_whole))
 
 
@@ -69,7 +69,7 @@ def read_splits(
     options: Options,
     opener: Callable[[Split], AbstractContextManager[BinaryIO]] = open_split,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of splits, in order, as batches of the plan's schema and of a size that Spark likes.
+    """The records of splits, in order, as batches of the plan's schema and of a size that suits Spark.
 
     Raises what `read_batches` raises; PBIO_PATH_NOT_FOUND for a file that has vanished; PBIO_UNEXPECTED_NULL.
     """
@@ -96,9 +96,9 @@ def _read_split(
         partition_value(values[name.lower()], plan.schema.field(name), path)
         for name in plan.selection.partition_columns
     )
-    # Where a split ends inside its file, it must end at an item boundary, or records would be lost or come twice.
+    # A split that ends inside its file must end at an item boundary, or records would be lost or repeated.
     within = replace(plan.errors, tail="planned")
-    # Other files' formats help to find a route for one that comes unplanned, if their IDs mean the same everywhere.
+    # Formats of other files help to find a route for an unplanned one, if their IDs are hashes.
     formats = tuple(dict.fromkeys((*split.formats, *(form for form in plan.formats if len(form.id) == HASHED))))
     try:
         with opener(split) as source:
@@ -120,11 +120,11 @@ def _read_split(
                 "PBIO_PATH_NOT_FOUND",
                 "the file has vanished since it was listed",
                 file=path,
-                hint="read again; write into other folders than those that are being read",
+                hint="read again; write to folders other than those being read",
             ) from None
         log.warning("%s has vanished since it was listed", path)
     except PbioError as error:
-        # Damage between records has been dealt with; this file is not an FFS file, or a format body is broken.
+        # Damage between records is handled elsewhere; this file is not an FFS file, or a format body is broken.
         is_tolerated = options.ignore_corrupt_files and error.code in FILE_ERRORS
         if not (is_tolerated or (options.ignore_missing_files and error.code == "PBIO_ROWS_GONE")):
             raise
@@ -132,7 +132,7 @@ def _read_split(
 
 
 def _check_size(split: Split, source: BinaryIO) -> None:
-    """Refuse a file that ends before its split: what was cut off, at the boundary of an item, leaves no other trace."""
+    """Refuse a file that ends before its split: truncation at an item boundary leaves no other trace."""
     size = source.seek(0, os.SEEK_END)
     if size < split.end:
         raise PbioError(
@@ -140,12 +140,12 @@ def _check_size(split: Split, source: BinaryIO) -> None:
             f"the file had {split.file.size} bytes when it was listed and has {size} now: it was truncated or "
             "overwritten meanwhile",
             file=split.file.path,
-            hint="start the query again; let writers make new files and rename them when they are whole",
+            hint="start the query again; have writers create new files and rename them when complete",
         )
 
 
 def gather(batches: Iterable[pa.RecordBatch], limits: BatchLimits) -> Iterator[pa.RecordBatch]:
-    """Small batches concatenated, as many small files make them. Raises PBIO_UNEXPECTED_NULL."""
+    """Concatenates small batches, which many small files produce. Raises PBIO_UNEXPECTED_NULL."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -165,12 +165,12 @@ def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _check_nulls(batch: pa.RecordBatch) -> None:
-    """Refuse a null in a column that .schema() calls NOT NULL, which would break the query far from here."""
+    """Refuse a null in a column that is NOT NULL in .schema(), which would break the query elsewhere."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if not field.nullable and column.null_count:
             raise PbioError(
                 "PBIO_UNEXPECTED_NULL",
-                "the column is NOT NULL in .schema(), and some records have no value for it",
+                "the column is NOT NULL in .schema(), but some records have no value for it",
                 field=f"$.{field.name}",
                 hint="leave NOT NULL out, or give the column a value with the option defaults",
             )

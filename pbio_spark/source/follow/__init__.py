@@ -1,11 +1,11 @@
 """Reading a growing folder as a stream.
 
-sight       a look at a file: which file object it is, and whether it may have changed
-digest      what was read of a file, as a digest
+sight       the identity of a file object, and whether it may have changed
+digest      a digest of what was read of a file
 remembered  many files -> few bytes
 progress    the offsets of a stream
-matching    files that were read <-> files that are there
-advance     how far one file can be read on
+matching    files that were read <-> existing files
+advance     how far one file can be read now
 follower    from one offset to the next
-stream      what Spark calls
+stream      the class that Spark calls
 """

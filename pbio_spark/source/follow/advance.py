@@ -1,4 +1,4 @@
-"""How far one growing file can be read on: to the end of its last complete record."""
+"""How far one growing file can be read: to the end of its last complete record."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Advance:
 
     Attributes:
         head: of the digest; empty without a record.
-        formats: that are known of the file up to `to`, by ID.
-        used: those of its records.
-        has_unknown: whether some records are of a format that is not known.
-        is_all: whether all complete records are in it.
-        damage: what is wrong after it, if anything is.
-        cut: the file's last record, which is not complete; None if it ends as it should.
+        formats: known formats of the file up to `to`, by ID.
+        used: the formats of its records.
+        has_unknown: whether some records have an unknown format.
+        is_all: whether it has all complete records.
+        damage: the damage after it, if any.
+        cut: the incomplete last record of the file; None if the file ends properly.
     """
 
     start: Mark
@@ -43,7 +43,7 @@ class Advance:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can be read that follows `start`."""
+        """Whether nothing can be read after `start`."""
         return self.to.offset == self.start.offset and self.damage is None
 
 
@@ -60,9 +60,9 @@ def advance(
 
     Args:
         end: the size of the file.
-        digest: of what is before `start`, which is added to.
-        known: the formats of records before `start` as far as they are known.
-        room: how many bytes are wanted, about, but at least one record; None for all there are.
+        digest: the digest up to `start`, which is extended.
+        known: the known formats of records before `start`.
+        room: about how many bytes to read, but at least one record; None for all.
 
     Raises PBIO_NOT_FFS, or what is wrong with a format body.
     """
@@ -103,7 +103,7 @@ def _advance(
         count = len(ends)
         if room is not None and ends[-1] - start.offset >= room:
             count = int(np.searchsorted(ends, start.offset + room)) + 1
-            # The room may end with the file's last record: whether another follows, the next chunk tells.
+            # The limit may coincide with the last record: only the next chunk tells whether another follows.
             is_full, is_all = True, count == len(ends)
         used |= set(np.unique(chunk.formats[:count]).tolist())
         digest.add(chunk, 0, count)

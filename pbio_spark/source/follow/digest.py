@@ -1,8 +1,8 @@
-"""What was read of a file, as a digest of its records up to a place, by which it is known again.
+"""A digest of a file's records up to a place, by which the file is recognised.
 
-The digest is of the bytes of all records, in order, and of nothing else: index blocks, which a writer that appends
-overwrites, and comments do not count. It is a chain over blocks of at least 4 MB, cut where a record ends, so it does
-not depend on the batches in which the records were read, and hashing can be taken up at the block before the last one.
+The digest covers the bytes of all records, in order, and nothing else: neither index blocks, which an appending writer
+overwrites, nor comments. It is a chain over blocks of at least 4 MB, cut where a record ends. So it does not depend on
+the batches in which records were read, and hashing can resume at the last block but one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pbio_spark.source.files.outlines import CHUNKS
 BLOCK = 4 << 20
 DIGITS = 24
 HEAD_BYTES, HEAD_DIGITS = 4096, 8
-"""How much of the first record distinguishes most files, without reading on."""
+"""How many bytes of the first record distinguish most files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Where hashing can be taken up: an item boundary, the records before it, and the digest of these."""
+    """Where hashing can resume: an item boundary, the number of records before it, and their digest."""
 
     offset: int
     ordinal: int
@@ -56,12 +56,12 @@ class Mark:
 
 
 class Digest:
-    """The digest of the records of a file, as they are met."""
+    """The digest of the records of a file, as they are read."""
 
     def __init__(self, base: Base = START, head: str = "") -> None:
         """
         Args:
-            head: of the first record, if that lies before the base.
+            head: of the first record, if that is before the base.
         """
         self.head = head
         self._before = base
@@ -78,7 +78,7 @@ class Digest:
         return twin
 
     def add(self, chunk: Chunk, start: int, stop: int) -> None:
-        """Take in some of the records of a chunk, which follow those that were taken in."""
+        """Add records of a chunk, which follow those already added."""
         ends = chunk.ends - address_of(chunk.data)
         sizes = np.cumsum(ends[start:stop] - chunk.positions[start:stop])
         if chunk.ordinal + start == 0 and stop > start and chunk.refused is None:
@@ -95,7 +95,7 @@ class Digest:
                 self._begin(Base(chunk.offset + int(ends[end - 1]), chunk.ordinal + end, self._hash.hexdigest()))
 
     def _feed(self, chunk: Chunk, ends: np.ndarray, start: int, stop: int) -> None:
-        """Hash records, those together between which lies nothing else; of one too large for memory, its size."""
+        """Hash records, contiguous ones together; for a record too large for memory, hash its size."""
         if chunk.refused is not None:
             self._hash.update(int(ends[0] - chunk.positions[0]).to_bytes(8))
             return
@@ -110,12 +110,12 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What reading a file up to some places found.
+    """The result of reading a file up to some places.
 
     Attributes:
-        found: by offset, the marks of those places that records end at.
-        digest: of all that was read.
-        formats: that are known there.
+        found: by offset, the marks of the places that are ends of records.
+        digest: the digest of everything read.
+        formats: the formats known there.
     """
 
     found: Mapping[int, Mark]
@@ -137,7 +137,7 @@ def read_marks(
     Args:
         formats: known beforehand.
         head: of the file, if the base is not its start.
-        heads: of files that it might be; if it is another one, no mark is found. Empty for any.
+        heads: of the candidate files; if it is none of them, no mark is found. Empty: any file.
 
     Raises PBIO_NOT_FFS, or what is wrong with a format body.
     """

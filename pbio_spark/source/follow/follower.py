@@ -1,7 +1,7 @@
-"""Following a growing folder: from one offset of a stream to the next.
+"""Follows a growing folder from one offset of a stream to the next.
 
-A file is read as far as its records are complete. What identifies it is what was read of it, not its name: see
-`matching`, and `docs/spark/streams.md` for what follows from that.
+A file is read as far as its records are complete. It is identified by what was read of it, not by its name: see
+`matching`, and `docs/spark/streams.md` for the consequences.
 """
 
 from __future__ import annotations
@@ -28,46 +28,46 @@ from pbio_spark.source.query.schema import announce, is_wanted, new_format, seve
 from pbio_spark.wire import TruncatedError
 
 IDLE = 20.0
-"""How much longer than a look at an unchanged folder took it is left alone afterwards."""
+"""The pause after checking an unchanged folder, as a multiple of the time that the check took."""
 LONGEST_IDLE = 1.0
 REMEMBERED = 1000
-"""At least so many files that are gone are remembered, in case they come back."""
+"""The least number of vanished files that are remembered in case they return."""
 ABANDONED = 600.0
-"""How long, in seconds, a file may end inside a record before that is worth a word."""
+"""How long, in seconds, a file may end inside a record before a warning."""
 
 log = logging.getLogger("pbio_spark.source")
 
 
 class FileFollower:
-    """Looks at the files of a stream, and remembers between two looks what need not be found out again."""
+    """Checks the files of a stream, and caches what it found between checks."""
 
     def __init__(self, paths: Sequence[str], options: Options) -> None:
         self._paths = paths
         self._options = options
         self._formats: dict[str, Mapping[bytes, Format]] = {}
-        """By the digest of what was read of a file, the formats that are known of it."""
+        """By the digest of what was read of a file, its known formats."""
         self._comparer = Comparer(self._formats_of)
         self._seen: dict[tuple[str, int], bool] = {}
-        """The stamps of files at rest that have nothing more after an offset, and whether they end inside a record."""
+        """The stamps of settled files with nothing after an offset, and whether they end inside a record."""
         self._missed: set[tuple[str, str]] = set()
-        """Keys and digests of the files that were not there at the last look."""
+        """Keys and digests of the files that were missing at the last check."""
         self._told: set[tuple[str, int]] = set()
         self._fixed: dict[str, int] | None = None
-        """The sizes that files had when all there will be was there, by their IDs or else paths."""
+        """The final sizes of files, by ID or else path, once files are considered complete."""
         self._new: tuple[Format, ...] = ()
-        """The formats that were new to the stream in the batch that was planned last."""
+        """The new formats in the most recently planned batch."""
         self._sights: dict[str, Sight] = {}
-        """By path, the files of that batch as they were."""
+        """By path, the files of that batch, as seen then."""
         self._pause = 0.0
 
     def stop_growing(self) -> None:
-        """Take the files as they are now for all that there is ever going to be."""
+        """Consider the files complete as they are now."""
         self._fixed = {sight.id or sight.path: sight.file.size for sight in self.look()}
 
     def look(self, start: Progress = Progress()) -> list[Sight]:  # noqa: B008
-        """The files that exist now, the oldest first.
+        """The existing files, the oldest first.
 
-        A path of a file that a stream has read may be gone, and so may all that a glob matched; a folder may not.
+        A file that the stream has read may be gone, as may all matches of a glob; a folder may not.
         """
         keys = {file.key for file in start.files}
 
@@ -78,15 +78,15 @@ class FileFollower:
         return sorted(sights, key=lambda sight: (sight.file.modified, sight.path))
 
     def latest(self, start: Progress, max_files: int | None, max_bytes: int | None) -> Progress:
-        """The offset up to which a batch that begins at `start` can read; `start` itself if there is nothing to read.
+        """The offset up to which a batch from `start` can read; `start` itself if there is nothing to read.
 
-        Raises PBIO_ROWS_GONE, PBIO_SEVERAL_FORMATS, and with `mode` FAILFAST what is wrong with a file.
+        Raises PBIO_ROWS_GONE, PBIO_SEVERAL_FORMATS, and with `mode` FAILFAST the errors of files.
         """
         time.sleep(self._pause)
         began = time.monotonic()
         sights = self.look(start)
         matched = self.match(start.files, sights)
-        if any(file.has_more for file in matched.gone):  # or it was renamed while the folder was listed
+        if any(file.has_more for file in matched.gone):  # or it was renamed during the listing
             sights = self.look(start)
             matched = self.match(start.files, sights)
         lost = [file for file in matched.gone if file.has_more]
@@ -108,7 +108,7 @@ class FileFollower:
         self._missed = {(file.key, file.to.digest) for file in matched.gone}
         self._pause = 0.0 if taken else min(LONGEST_IDLE, IDLE * (time.monotonic() - began))
         pairs = [(origin, sight) for sight in sights if (origin := matched.origins.get(sight.path)) is not None]
-        # A file whose object has other records, or none, has left it: what comes later is not its copy.
+        # A file whose object has other records, or none, has left it: later files are not its copies.
         objects = {sight.id for sight in sights if sight.is_unique}
         left = any(file.id in objects and file.to.digest for file in matched.gone)
         if not (taken or lost or left or any(self._is_news(*pair) for pair in pairs)):
@@ -116,7 +116,7 @@ class FileFollower:
         return self._next(start, sights, matched, taken)
 
     def match(self, files: Sequence[FileProgress], sights: Sequence[Sight]) -> Matched:
-        """Which file is which."""
+        """Match read files to existing files."""
 
         def is_missed(file: FileProgress) -> bool:
             return file.is_gone or (file.key, file.to.digest) in self._missed
@@ -124,23 +124,23 @@ class FileFollower:
         return match(files, sights, self._comparer, is_missed)
 
     def formats_of(self, mark: Mark, sight: Sight) -> Mapping[bytes, Format]:
-        """The formats that are known of a file before a mark."""
+        """The known formats of a file before a mark."""
         if mark.digest not in self._formats:
             with open_sight(sight) as source:
                 self._formats[mark.digest] = formats_before(source, sight.path, mark.offset)
         return self._formats[mark.digest]
 
     def refuse_new_formats(self) -> None:
-        """Raise PBIO_NEW_FORMAT if the last batch has some and `onNewFormat` says so. Planned again, it is read."""
+        """Raise PBIO_NEW_FORMAT if the last batch has new formats and `onNewFormat` is `fail`. A retry reads it."""
         if self._options.on_new_format == "fail":
             for form in self._new:
                 raise new_format(form)
 
     def places(self, end: Progress, *, is_latest: bool) -> list[tuple[FileProgress, Sight]]:
-        """Where the rows of the batch that ends with an offset are now.
+        """The current places of the rows of the batch that ends with an offset.
 
-        What has been written over before a batch read it is left out, to be read as what it is now: as though that had
-        happened before the stream first saw it.
+        A file that was overwritten before a batch read it is left out, and later read as it is now, as if it had been
+        overwritten before the stream first saw it.
 
         Args:
             is_latest: whether `latest` has just planned it.
@@ -168,16 +168,16 @@ class FileFollower:
         return found
 
     def has_damage(self, sight: Sight, file: FileProgress) -> bool:
-        """Whether the damage after what was read of a file is still there."""
+        """Whether the damage after the read part of a file still exists."""
         found = self._read_on(sight, file, sight.file.size, None)
         return found is not None and found.damage is not None and found.to.offset == file.to.offset
 
     def _is_replaced(self, file: FileProgress, sight: Sight | None, origin: FileProgress | None) -> bool:
-        """Whether other records stand where a batch was to read from a file, and all before them is as it was.
+        """Whether the records that a batch was to read from a file were replaced, while those before are unchanged.
 
         Args:
-            sight: what has the file's path now, if anything has.
-            origin: what has been read of that.
+            sight: the file that now has the path, if any.
+            origin: what has been read of that file.
         """
         is_taken_back = origin is not None and origin.start is None and origin.to == file.start
         if sight is None or not (is_taken_back or (origin is None and file.start == NOWHERE)):
@@ -189,14 +189,14 @@ class FileFollower:
         except PbioError as error:
             if error.code not in FILE_ERRORS:
                 raise
-            return True  # whatever is wrong with it, the next batch says so
+            return True  # the next batch reports what is wrong with it
         return found is not None and not found.is_empty
 
     def _formats_of(self, mark: Mark) -> Iterable[Format]:
         return self._formats.get(mark.digest, {}).values()
 
     def _advance(self, sight: Sight, origin: FileProgress | None, room: int | None) -> Advance | None:
-        """How far a file can be read on; None if it cannot."""
+        """How far a file can be read now; None if it cannot."""
         end = sight.file.size
         if self._fixed is not None:
             end = min(end, self._fixed.get(sight.id or sight.path, 0))
@@ -227,7 +227,7 @@ class FileFollower:
         damage = None if found is None else found.damage
         if found is not None and damage is not None:
             if origin is not None and origin.damaged is not None and found.to.offset == start.offset:
-                found = None  # reported already
+                found = None  # already reported
             elif self._options.mode == "FAILFAST" and not self._options.ignore_corrupt_files:
                 raise damage
             else:
@@ -249,7 +249,7 @@ class FileFollower:
             read = read_marks(source, sight.path, [mark.offset], mark.base, formats.values(), origin.head)
             found = read.found.get(mark.offset)
             if found is None or found.digest != mark.digest:
-                return None  # written over since it was looked at: the next look finds what it is
+                return None  # overwritten since the check: the next check finds out
             return advance(source, sight.path, end, mark, read.digest, {**formats, **read.formats}, room)
 
     def _next(
@@ -284,9 +284,9 @@ class FileFollower:
         return Progress(names, formats, watermark, (*files, *gone))
 
     def _is_news(self, origin: FileProgress, sight: Sight) -> bool:
-        """Whether the next offset must know, though nothing is read, what a file is known by if it leaves and returns.
+        """Whether the next offset must record the identity of a file of which nothing is read, in case it returns.
 
-        A file that ends inside a record is being written, so its time says nothing; its path must differ until that
+        A file that ends inside a record is being written, so its time is no evidence; its path must differ until that
         has been reported.
         """
         if origin.is_gone or origin.id != sight.id:
@@ -297,7 +297,7 @@ class FileFollower:
         return is_whole and (origin.key != sight.key or is_touched)
 
     def _unread(self, sight: Sight, origin: FileProgress) -> FileProgress:
-        """What is known of a file after a batch that does not read from it."""
+        """The progress of a file after a batch that does not read from it."""
         now = replace(
             origin,
             id=sight.id,
@@ -314,11 +314,11 @@ class FileFollower:
         return now
 
     def _after(self, sight: Sight, found: Advance) -> FileProgress:
-        """How far a file has been read after a batch that reads from it."""
+        """The progress of a file after a batch that reads from it."""
         if found.to.digest:
             self._formats[found.to.digest] = found.formats
         has_more = not found.is_all
-        # What came after the files had been fixed has not been looked for.
+        # Data after the fixed sizes has not been looked for.
         is_known = found.is_all and (self._fixed is None or self._fixed[sight.id or sight.path] >= sight.file.size)
         return FileProgress(
             sight.key,
@@ -338,7 +338,7 @@ class FileFollower:
     def _names(
         self, start: Progress, taken: Mapping[str, Advance]
     ) -> tuple[tuple[str, ...], tuple[bytes, ...], tuple[Format, ...]]:
-        """The names of the formats that the stream reads, where the user did not say; those it has met, and the new."""
+        """The names of the formats that the stream reads, if not given: those seen so far, and new ones."""
         used = dict.fromkeys(f for found in taken.values() for f in found.used if is_wanted(f, self._options))
         met = dict.fromkeys(start.formats)
         new = tuple(form for form in used if form.id not in met) if start.files else ()
@@ -353,7 +353,7 @@ class FileFollower:
         return names, formats, new
 
     def _report_cut(self, sight: Sight, origin: FileProgress | None, size: int) -> None:
-        """Say once that a file has ended inside a record for long, or since it got another name."""
+        """Warn once that a file has ended inside a record for long, or since it was renamed."""
         offset = 0 if origin is None else origin.to.offset
         key = sight.stamp, offset
         if not self._seen[key] or key in self._told or self._options.truncated_tail == "ignore":
@@ -367,7 +367,7 @@ class FileFollower:
 def _together(
     batch: Sequence[FileProgress], sights: Iterable[Sight], matched: Matched
 ) -> list[tuple[FileProgress, Sight]]:
-    """The files of a batch, in order, that were found, and where."""
+    """The files of a batch that were found, in order, and where."""
     found = {
         (origin.path, origin.to): sight
         for sight in sights
@@ -377,9 +377,9 @@ def _together(
 
 
 def refuse_loss(file: FileProgress, options: Options) -> None:
-    """Raise PBIO_ROWS_GONE for rows that were not read, unless the options tolerate that; then log it.
+    """Raise PBIO_ROWS_GONE for lost unread rows, or log them if the options tolerate that.
 
-    Those are the rows of the batch that reads the file, or without one, those that follow what was read.
+    Lost are the rows of the batch that reads the file, or otherwise those after the read part.
     """
     rows = f"rows from record {file.to.ordinal} on"
     if file.start is not None:

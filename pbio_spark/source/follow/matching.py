@@ -1,16 +1,16 @@
-"""Files that were read <-> files that are there now, whatever they are called.
+"""Files that were read <-> existing files, whatever their names.
 
-A file that was read is the one that still has, from its start, exactly the records that were read of it. How many
-candidates are asked, and how much of them is read, depends on what a look shows, the strongest evidence first:
+A file that was read is the one that still has, from its start, exactly the records that were read of it. The evidence
+of a check decides how many candidates are compared, and how much of them is read, the strongest evidence first:
 
-    the same stamp                        it has not changed: nothing is read
-    the same file object, here or there   it grew or was renamed: the last blocks of what was read are compared
-    the same path                         copied back, or rewritten: all that was read is compared
-    any other file                        the same, unless the one that was read had been missed before
+  the same stamp                        it has not changed: nothing is read
+  the same file object, here or there   it grew or was renamed: the last blocks of what was read are compared
+  the same path                         copied back, or rewritten: all that was read is compared
+  any other file                        the same, unless the file had been missed before
 
-A file that was missed before can come back under its path, as the same object, or with its size and time; a new file
-that begins like it is a new one. If its object has come back with other records (it was copied and truncated before
-anyone looked), it is no longer missed, and any file can be it.
+A file that was missed before can return under its path, as the same object, or with its size and time; a new file with
+the same beginning is a new file. If its object returns with other records (it was copied and truncated between checks),
+it is no longer missed, and any file can be it.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from pbio_spark.source.follow.progress import FileProgress, read_to
 from pbio_spark.source.follow.sight import Sight, open_sight
 
 MEMORY = 1 << 17
-"""How many comparisons are remembered."""
+"""How many comparisons are cached."""
 SAME_TIME = 2e-6
-"""Seconds by which one time may differ from itself: what is packed keeps microseconds."""
+"""The tolerance of times in seconds, since packed times are in microseconds."""
 
 log = logging.getLogger("pbio_spark.source")
 
 
 class Comparer:
-    """Compares what was read with what is there, and remembers what it found out about files at rest."""
+    """Compares what was read with existing files, and caches results for settled files."""
 
     def __init__(self, formats_of: Callable[[Mark], Iterable[Format]] = lambda mark: ()) -> None:
         """
         Args:
-            formats_of: the formats that are known of the records up to a mark.
+            formats_of: the known formats of the records up to a mark.
         """
         self._formats_of = formats_of
         self._known: dict[tuple[str, int, str, bool], bool] = {}
 
     def is_same(self, sight: Sight, file: FileProgress, mark: Mark, *, whole: bool) -> bool:
-        """Whether a file has the records that were read of another one, up to a mark.
+        """Whether a file has the records that were read of another, up to a mark.
 
         Args:
             whole: whether all of them are compared, or only the last blocks.
@@ -56,7 +56,7 @@ class Comparer:
         return bool(self._compare(sight, [replace(file, to=mark)], whole=whole))
 
     def which(self, sight: Sight, files: Sequence[FileProgress]) -> int | None:
-        """The number of the file that has become the one that is seen; of several, the one read farthest."""
+        """The index of the read file that an existing file is; of several, the one read farthest."""
         same = self._compare(sight, files, whole=True)
         return max(same, key=lambda number: files[number].to.offset, default=None)
 
@@ -83,7 +83,7 @@ class Comparer:
         return [n for n, is_same in known.items() if is_same]
 
     def _digests(self, sight: Sight, files: Sequence[FileProgress], *, whole: bool) -> dict[int, str]:
-        """By offset, the digests that a file has where other files were left."""
+        """By offset, the digests of a file at the places where read files ended."""
         offsets = sorted({file.to.offset for file in files})
         base, head = (START, "") if whole else (files[0].to.base, files[0].head)
         formats = self._formats_of(files[0].to) if base.offset else ()
@@ -97,8 +97,8 @@ class Comparer:
 class Matched:
     """
     Attributes:
-        origins: by the path of a file that is there, what has been read of it.
-        gone: what was read of files that no longer exist.
+        origins: by the path of an existing file, what has been read of it.
+        gone: the progress of files that no longer exist.
     """
 
     origins: dict[str, FileProgress]
@@ -111,12 +111,12 @@ def match(
     comparer: Comparer,
     is_missed: Callable[[FileProgress], bool],
 ) -> Matched:
-    """Find the files of a stream among those that are there, each at most once.
+    """Find the files of a stream among existing files, each at most once.
 
-    A file that no longer has what the last batch read, but what was read before, is taken up there.
+    A file that lacks the records of the last batch, but has those before, resumes before that batch.
 
     Args:
-        is_missed: whether a file had been missed before, so that what came since is not it.
+        is_missed: whether a file had been missed before, so that newer files are not it.
     """
     return _Matching(files, sights, comparer, is_missed).run()
 
@@ -134,7 +134,7 @@ class _Matching:
         self._comparer = comparer
         self._is_missed = is_missed
         self._back = {sight.id for sight in sights if sight.is_unique}
-        """IDs of the objects that are there and that no file had when the stream looked last."""
+        """IDs of existing objects that no file had at the last check."""
         self._back -= {file.id for file in files if not is_missed(file)}
         self._origins: dict[str, FileProgress] = {}
 
@@ -172,7 +172,7 @@ class _Matching:
         return self._files[number].key == sight.key
 
     def _is_object(self, number: int, sight: Sight) -> bool:
-        """Whether the evidence is that it is the same file object."""
+        """Whether it is evidently the same file object."""
         return bool(sight.id) and self._files[number].id == sight.id
 
     def _is_unique_object(self, number: int, sight: Sight) -> bool:
@@ -185,7 +185,7 @@ class _Matching:
                 self._take(number, sight)
 
     def _pairs(self, is_likely: Callable[[int, Sight], bool]) -> Iterator[tuple[int, Sight]]:
-        """Those pairs of a file and a sight that a key or an ID connects, and neither of which has been taken."""
+        """The unmatched pairs of a file and a sight that share a key or an ID."""
         by_name: dict[str, list[int]] = {}
         for number, file in self._files.items():
             for name in (file.key, file.id):

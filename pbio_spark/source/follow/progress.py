@@ -1,16 +1,15 @@
-"""Offsets of a stream over a folder: which files have been read, and how far. Plain JSON that people can read.
+"""Offsets of a stream over a folder: which files have been read, and how far, as readable JSON.
 
     {"version": 2, "names": ["reading"], "formats": ["0200..."], "watermark": 1764280000.25, "files": {
         "/data/a.ffs": {"from": [0, 0, ""], "to": [4096, 17, "9f86..."], "head": "d081884c", "id": "98406e.18ec306b...",
                         "stamp": "c58f02ba9b249e71", "modified": 1764280000.25}}, "remembered": "eJxjYG..."}
 
-`to` is the end of a record, the number of records up to there, and their digest: what identifies a file is what was
-read of it. Where a batch reads from a file, `from` says from where. What follows from that is in
-`docs/spark/streams.md`.
+`to` is the end of a record, the number of records up to there, and their digest, which identifies the file. If a batch
+reads from a file, `from` says where it starts. `docs/spark/streams.md` explains the consequences.
 
-`files` has the files that the batch reads, those that wait for something, and the `SHOWN` last of the others; the rest
-is packed into some 55 bytes each, also of files that are gone. Files that have not changed for `maxFileAge` are
-forgotten, and files older than that are not looked at, which keeps offsets small.
+`files` has the files that the batch reads, those that wait for something, and the last `SHOWN` others; the rest,
+including vanished files, is packed into about 55 bytes each. Files unchanged for `maxFileAge` are forgotten, and older
+files are ignored, which keeps offsets small.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ class FileProgress:
     """How far one file has been read.
 
     Attributes:
-        key: the path in short, which is all that is left of the paths of most files.
+        key: a digest of the path, all that is kept of most paths.
         to: where reading resumes.
-        head, id, stamp: of the file, as in `Digest` and `Sight`; the stamp is that of the file when all that it held up
-            to `to` had been read, and empty if it was never known.
-        modified: when the file was last modified, as far as is known.
-        path: as listed when it was last read; empty if it has been packed.
+        head, id, stamp: of the file, as in `Digest` and `Sight`; the stamp is the file's when everything up to `to` had
+            been read, and is empty if it was never known.
+        modified: when the file was last modified, if known.
+        path: as listed at the last read; empty if packed.
         start: where the batch that ends with this offset starts to read the file; None if it does not read it.
         folders: the values of the `k=v` folders that the batch gives the file's rows.
-        is_fresh: whether the stamp was taken so soon after a change that the next one may not show.
+        is_fresh: whether the stamp was taken so soon after a change that the next change may not alter it.
         has_more: whether the file is known to hold complete records after `to`.
         damaged: the size of a file that is damaged after `to`; None if it is sound.
         is_gone: whether the file had disappeared before this offset.
@@ -74,7 +73,7 @@ class Progress:
         names: of the formats that the stream reads; empty until the first record.
         formats: IDs of all formats that the stream has met.
         watermark: the latest modification of all files read from, in seconds since 1970.
-        files: that have been read from; no two of those that are there have one path.
+        files: files that have been read from; existing ones have distinct paths.
     """
 
     names: tuple[str, ...] = ()
@@ -94,7 +93,7 @@ def progress_to_json(progress: Progress) -> dict[str, Any]:
     plain = [file for file in progress.files if not file.is_gone and file.path]
     latest = sorted((file.modified for file in plain), reverse=True)[:SHOWN]
     shown = [file for file in plain if file.modified >= (latest or [0.0])[-1] or _waits(file)]
-    if len(shown) > SHOWN:  # many of one time
+    if len(shown) > SHOWN:  # many with the same time
         rest = SHOWN - sum(map(_waits, shown))
         shown = [file for file in shown if _waits(file) or (rest := rest - 1) >= 0]
     paths = {file.path for file in shown}
@@ -112,7 +111,7 @@ def progress_to_json(progress: Progress) -> dict[str, Any]:
 
 
 def _waits(file: FileProgress) -> bool:
-    """Whether more must be known of a file than can be packed."""
+    """Whether more must be kept of a file than can be packed."""
     return file.start is not None or file.has_more or file.damaged is not None or file.is_fresh or not file.stamp
 
 
@@ -144,10 +143,10 @@ def _to_row(file: FileProgress) -> Row:
 
 
 def progress_from_json(said: Mapping[str, Any]) -> Progress:
-    """Raises PBIO_BAD_OFFSET for an offset that is none of this version."""
+    """Raises PBIO_BAD_OFFSET for an invalid offset, or one of another version."""
     try:
         if said["version"] not in (VERSION, EARLIER):
-            raise ValueError(f"version {said['version']}, and this release reads version {VERSION}")
+            raise ValueError(f"version {said['version']}, but this release reads version {VERSION}")
         files = [_file_from_json(path, file) for path, file in said["files"].items()]
         rows = unpack(said.get("remembered", ""), has_ids=said["version"] != EARLIER)
         for key, id_, stamp, head, digest, modified, offset, ordinal, is_gone in rows:
@@ -191,5 +190,5 @@ def _mark_from_json(said: Any) -> Mark:
 
 
 def read_to(file: FileProgress, mark: Mark) -> FileProgress:
-    """The file as though it had been read only up to an earlier mark."""
+    """The progress as if the file had been read only up to an earlier mark."""
     return replace(file, to=mark, start=None, stamp="", has_more=True, damaged=None)

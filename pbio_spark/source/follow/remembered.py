@@ -1,4 +1,4 @@
-"""What a stream remembers of files that it has read to their end, packed: some 55 bytes a file, as text.
+"""What a stream remembers of completely read files, packed to about 55 bytes per file, as text.
 
 >>> row = ("c0ffee" * 2, "0b" * 8, "f00d" * 4, "beadbead", "0123456789ab" * 2, 1764280000, 4096, 17, False)
 >>> unpack(pack([row])) == [row]
@@ -22,11 +22,11 @@ _NUMBERS = ("<u8", "<u8", "<u8", "?")
 _LIMIT = 1 << 30
 
 NO_ID = "00" * 8
-"""In place of an ID or a stamp that is not known."""
+"""The value of an unknown ID or stamp."""
 
 
 def pack(rows: Sequence[Row]) -> str:
-    """Column by column, since the high bytes of numbers are alike."""
+    """Packs by column, since the high bytes of numbers are similar."""
     columns = list(zip(*rows, strict=True))
     data = [b"".join(map(bytes.fromhex, column)) for column in columns[: len(_TEXTS)]]
     for kind, column in zip(_NUMBERS, columns[len(_TEXTS) :], strict=True):
@@ -36,7 +36,7 @@ def pack(rows: Sequence[Row]) -> str:
 
 
 def unpack(text: str, *, has_ids: bool = True) -> list[Row]:
-    """Raises ValueError for what `pack` did not make. Earlier versions kept no IDs."""
+    """Raises ValueError for text that `pack` did not make. Earlier versions stored no IDs."""
     if not has_ids:
         return [(key, NO_ID, *rest) for key, *rest in _unpack(text, (_TEXTS[0], *_TEXTS[2:]))]
     return [(*row,) for row in _unpack(text, _TEXTS)]
@@ -52,7 +52,7 @@ def _unpack(text: str, texts: Sequence[int]) -> list[Any]:
         raise ValueError(str(error)) from None
     count, rest = divmod(len(data), sum(texts) + sum(np.dtype(kind).itemsize for kind in _NUMBERS))
     if rest or not stream.eof:
-        raise ValueError("what is remembered of files is damaged")
+        raise ValueError("the packed files are damaged")
     columns: list[list[object]] = []
     position = 0
     for size in texts:

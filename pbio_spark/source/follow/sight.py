@@ -1,9 +1,9 @@
-"""What a look at a file shows without reading it: which file object it is, and whether it may have changed.
+"""Checks a file without reading it: which file object it is, and whether it may have changed.
 
-A local file is known by its inode and its time of birth, which together stay with it when it is renamed and are never
-given to another one; an object in a store by its ETag. Neither says that the bytes are still those that were read: a
-file can be overwritten in place. The stamp does, since it follows from size and times too. But clocks stand still for a
-while: until a file has been left alone for `SETTLED` seconds, it is fresh, and what was read of it is compared again.
+A local file is identified by its inode and time of birth, which survive renaming and are never reused together; an
+object in a store by its ETag. Neither proves that the bytes are those that were read, since a file can be overwritten
+in place. The stamp does, as it also includes size and times. But clocks have a resolution: until a file has been left
+alone for `SETTLED` seconds it counts as fresh, and what was read of it is compared again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ _SHORT_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A file as it was at one moment.
+    """A file at one moment.
 
     Attributes:
-        file: with the size and the time of modification of that moment.
+        file: with its size and time of modification at that moment.
         id: of the file object, in 16 digits; empty if the file system has none.
-        is_unique: whether no other file ever has that ID. An inode alone is given to the next file.
-        stamp: is another one after every change of the file, a renaming included, but not under another spelling of
-            its path.
-        is_fresh: whether the next change might leave the stamp as it is.
+        is_unique: whether no other file ever has that ID. A bare inode is reused.
+        stamp: differs after every change of the file, including renaming, but not for another spelling of its path.
+        is_fresh: whether the next change might leave the stamp unchanged.
     """
 
     file: ListedFile
@@ -60,7 +59,7 @@ class Sight:
 
 @lru_cache(1 << 16)
 def key_of(path: str) -> str:
-    """A path in 12 digits: of a file in a folder on disk, one for all spellings and links that lead to the folder."""
+    """A path as 12 digits; for a local file, the same for all spellings of and links to its folder."""
     if _local_path(path) is not None:
         folder, slash, name = path.rpartition("/")
         path = f"{_real(folder)}{slash}{name}"
@@ -68,18 +67,18 @@ def key_of(path: str) -> str:
 
 
 def short_id(text: str) -> str:
-    """The ID of a file object in 16 digits, as which an earlier one comes back."""
+    """The ID of a file object as 16 digits."""
     return text if not text or _SHORT_ID.fullmatch(text) else _short(text, ID_DIGITS)
 
 
 @lru_cache(1 << 12)
 def _real(folder: str) -> str:
-    """A folder without links and `..`; a link that changes while the program runs counts as what it was."""
+    """A folder without links and `..`; a link that changes while the program runs keeps its old target."""
     return os.path.realpath(folder or "/").rstrip("/")
 
 
 def look(file: ListedFile) -> Sight | None:
-    """What is there now, under the name of a file that was listed; None if nothing is."""
+    """The file that now has the name of a listed file; None if there is none."""
     local = _local_path(file.path)
     if local is not None:
         try:
@@ -92,13 +91,13 @@ def look(file: ListedFile) -> Sight | None:
 
 
 def look_at(files: Iterable[ListedFile]) -> list[Sight]:
-    """What is there now of files that were listed."""
+    """The files that now have the names of listed files."""
     return [sight for file in files if (sight := look(file)) is not None]
 
 
 @contextmanager
 def open_sight(sight: Sight) -> Iterator[BinaryIO]:
-    """The file that was seen, open for reading. Raises FileNotFoundError if its name has passed to another one."""
+    """The checked file, open for reading. Raises FileNotFoundError if its name has passed to another one."""
     with opened(sight.path) as source:
         if _local_path(sight.path) is not None and _from_disk(sight.file, _stat(source.fileno())).id != sight.id:
             raise FileNotFoundError(sight.path)
@@ -114,7 +113,7 @@ def _short(text: str, digits: int) -> str:
 
 
 class _Stat(NamedTuple):
-    """Times in nanoseconds; a birth of 0 is not known."""
+    """Times in nanoseconds; a birth of 0 is unknown."""
 
     inode: int
     birth: int
@@ -147,7 +146,7 @@ def _stat(target: str | int) -> _Stat:
             inode, size, *times = _STATX.unpack_from(buffer)
             birth, changed, modified = (s * 10**9 + n for s, n in zip(times[::2], times[1::2], strict=True))
             return _Stat(inode, birth if has_birth else 0, size, modified, changed)
-    found = os.stat(target)  # also where statx is forbidden, and to raise what is wrong
+    found = os.stat(target)  # if statx is forbidden, and for its errors
     birth = int(getattr(found, "st_birthtime", 0) * 10**9)
     return _Stat(found.st_ino, birth, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 

@@ -1,4 +1,4 @@
-"""Reading a growing folder as a stream. What follows the folder is `follow`, what reads the files is `reader`."""
+"""Reading a growing folder as a stream: the class that Spark calls."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from pbio_spark.source.query.schema import is_wanted
 from pbio_spark.source.reason_first import says_reason_first
 
 ATTEMPTS = 5
-"""How often a file is looked for that is renamed again and again."""
+"""How often to search for a file that is repeatedly renamed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedSplit(Split):
-    """A part of a file that may be called otherwise by the time it is read.
+    """A part of a file that may have another name by the time it is read.
 
-    `file` has the name under which the batch was planned, which its rows show however often they are read.
+    `file` has the name at planning, which rows show however often they are read.
 
     Attributes:
         progress: what identifies the file.
@@ -49,7 +49,7 @@ class FollowedSplit(Split):
 
 
 class PbioStreamPartition(InputPartition):
-    """What one task of a micro-batch reads, and all that it needs for it."""
+    """What one task of a micro-batch reads, with everything that it needs."""
 
     def __init__(self, plan: ReadPlan, splits: tuple[Split, ...]) -> None:
         super().__init__(None)
@@ -61,7 +61,7 @@ class PbioStreamPartition(InputPartition):
 class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark makes two: one plans all batches in a process of its own, the other is copied to the tasks and reads.
 
-    So whatever a task needs travels in its partition.
+    So a partition carries everything that its task needs.
     """
 
     def __init__(self, paths: Sequence[str], options: Options, schema: pa.Schema) -> None:
@@ -71,7 +71,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._limits = TriggerLimits(options.max_files_per_trigger, options.max_bytes_per_trigger, ReadMaxFiles)
         self._planner = QueryPlanner(options, schema, is_projection=True, is_stream=True, is_open=True)
         self._latest: dict[str, Any] | None = None
-        """The offset that this reader planned last."""
+        """The most recent offset that this reader planned."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         return progress_to_json(Progress())
@@ -117,7 +117,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _plan_for(self, splits: Sequence[Split], progress: Progress) -> ReadPlan:
-        """What the tasks need for these splits. A file is never divided, so that its records stay in their order."""
+        """The plan for these splits. A file is never divided, so that its records stay in order."""
         folders = [name for name, _ in splits[0].file.partition]
         known = dict.fromkeys(f for split in splits for f in split.formats)
         formats = [f for f in known if is_wanted(f, self._options)]
@@ -134,7 +134,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @contextmanager
     def _open(self, split: Split) -> Iterator[BinaryIO]:
-        """The file of a split, wherever it is by now. Raises PBIO_ROWS_GONE, or FileNotFoundError if tolerated."""
+        """The file of a split, wherever it is now. Raises PBIO_ROWS_GONE, or FileNotFoundError if tolerated."""
         assert isinstance(split, FollowedSplit)
         with ExitStack() as stack:
             yield self._found(split, stack)

@@ -221,7 +221,7 @@ def test_a_path_that_is_not_there_is_answered_with_what_is(tmp_path: Path) -> No
     for path, hint in (
         ("readinks", "did you mean 'readings'?"),
         ("else/readings/a.ffs", f"its folder does not exist either: {tmp_path}/else/readings"),
-        ("xyzzy", "see how the path is spelled, and whether this machine reaches it"),
+        ("xyzzy", "check the spelling of the path, and whether this machine can reach it"),
     ):
         with pytest.raises(PbioError, match="PBIO_PATH_NOT_FOUND") as caught:
             list_files([str(tmp_path / path)], Options())

@@ -1,8 +1,8 @@
-"""Errors that say the reason first, also through Spark.
+"""Errors that begin with the reason, even through Spark.
 
-Spark turns an error in its Python processes into one string: up to forty lines of traceback, then the message. It
-omits the traceback if the variable `SPARK_HIDE_TRACEBACK` is set. Errors of these packages have a code, a location
-and a hint; the lines of code that raised them are one line at the end.
+Spark turns an error in its Python processes into one string: up to forty lines of traceback, then the message. It omits
+the traceback if the variable `SPARK_HIDE_TRACEBACK` is set. Errors of these packages have a code, a location and a
+hint; the code lines that raised them take one line at the end.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ FRAMES = 4
 
 @contextmanager
 def reason_first() -> Iterator[None]:
-    """Pass an error of these packages on such that Spark's message begins with its code and reason.
+    """Raise errors of these packages so that Spark's message begins with their code and reason.
 
-    Any other error is a defect, or another library's; it keeps its traceback.
+    Any other error is a defect or comes from another library; it keeps its traceback.
     """
     try:
         yield
@@ -99,10 +99,10 @@ def _lines(trace: TracebackType | None) -> str:
 
 @says_reason_first
 class RefusedStream(DataSourceStreamReader):
-    """Raises an error as soon as it is used.
+    """A reader that raises an error as soon as it is used.
 
-    Spark's planner of streams stops the reader after every error. If `streamReader()` raised it, no reader exists, and
-    the query ends with an `UnboundLocalError` instead.
+    Spark's planner of streams stops the reader after every error. If `streamReader()` itself raised it, there would be
+    no reader, and the query would end with an `UnboundLocalError` instead.
     """
 
     def __init__(self, error: PbioError) -> None:

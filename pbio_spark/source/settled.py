@@ -1,4 +1,4 @@
-"""Spark's Python processes with this package in them, no slower than without it."""
+"""Keeps Spark's Python processes as fast with this package as without it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _modules = 0
 
 
 def in_worker() -> bool:
-    """Whether this is a Python process of Spark, which an error ends."""
+    """Whether this is a Python process of Spark, which ends after an error."""
     return os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER"
 
 
 def settle() -> None:
-    """In a process of Spark, exempt from garbage collection what has been imported so far.
+    """In a process of Spark, exempt everything imported so far from garbage collection.
 
-    Spark collects garbage after everything that such a process does for it, of which a micro-batch has six: with all
-    that these packages import that takes four times as long as without, and more than the rest of a small task.
+    Spark collects garbage after every call into such a process, six times per micro-batch. With all that these packages
+    import, that takes four times as long as without, and longer than the rest of a small task.
     """
     global _modules
     if in_worker() and len(sys.modules) > _modules:

@@ -86,7 +86,7 @@ class Bp5Options:
         values.one_of("zero", "null"),
         "zero",
         *READS,
-        doc="The value of an element that no block has: zero, as in the reference library with a zeroed buffer, or null.",
+        doc="The value of elements that no block has: zero, as in the reference library with a zeroed buffer, or null.",
     )
     apply_unit_si: bool = option(
         values.boolean,

@@ -1,9 +1,9 @@
 """Options of the data source.
 
-of_formats  where formats are kept
-reading  what is read, and how
-channel  which channels, and how
-writing  how records are written
+of_formats  the store of formats
+reading  options of reading
+channel  options of channels
+writing  options of writing
 options  every option, in one table
 scopes   where an option applies
 values   strings -> values of options

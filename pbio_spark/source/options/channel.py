@@ -1,4 +1,4 @@
-"""Which channels are read or published to, and how."""
+"""The options of reading and publishing channels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChannelOptions(ReadOptions):
-    """Those of `ReadOptions`, and the ones of channels."""
+    """`ReadOptions`, and the options of channels."""
 
     channel: str | None = option(
         values.text, None, *READS, *WRITES, doc="The channel to read or to publish to, if the path is a channel space."
@@ -33,7 +33,7 @@ class ChannelOptions(ReadOptions):
         values.modulator,
         None,
         *READS,
-        doc="Code that runs at the sources of the channel's events; the query reads what it makes: see "
+        doc="Code that runs at the sources of the channel's events; the query reads its events: see "
         "[eager handlers](../events/eager-handlers.md#from-spark). In a stream sources run it while the query runs, "
         "with `subscriber` as long as that name is known; for a batch from the first read with this code on.",
     )
@@ -44,8 +44,8 @@ class ChannelOptions(ReadOptions):
         values.starting_place,
         None,
         *READS,
-        doc="The first event to read: `earliest` (the default in batches), what comes from now on (`latest`, the "
-        "default in streams), or the one at a position. A stream with a checkpoint resumes there.",
+        doc="The first event to read: `earliest` (the default in batches), new events only (`latest`, the "
+        "default in streams), or the event at a position. A stream with a checkpoint resumes there.",
     )
     starting_timestamp: int | None = option(
         values.published_since, None, *READS, doc="Read the events published at this time and later."
@@ -69,8 +69,8 @@ class ChannelOptions(ReadOptions):
         values.text,
         None,
         Scope.STREAM,
-        doc="A name under which the space records how far the stream has come: a query without a checkpoint resumes "
-        "there, and `keep=subscribed` keeps what it has not read. One query at a time may use it.",
+        doc="A name under which the space records the position of the stream: a query without a checkpoint resumes "
+        "there, and `keep=subscribed` keeps what it has not read. Only one query at a time may use it.",
     )
     channel_column: str | None = option(
         values.text,
@@ -89,7 +89,7 @@ class ChannelOptions(ReadOptions):
         values.text,
         None,
         *WRITES,
-        doc="The column of whole numbers that rise with each producer's events: those that were published before are "
+        doc="The column of integers that rise with each producer's events: events already published are "
         "left out. They must rise from row to row and from partition to partition, as after "
         "`df.repartition(producer).sortWithinPartitions(producer, sequence)`.",
     )
@@ -100,13 +100,13 @@ class ChannelOptions(ReadOptions):
         values.services,
         (),
         *WRITES,
-        doc="Services that the writer grants to the code of derived channels. The tasks import the modules too.",
+        doc="Services that the writer grants to the code of derived channels. Tasks import the modules, too.",
     )
     txn_app_id: str | None = option(
         values.text,
         None,
         Scope.WRITE,
-        doc="With `txnVersion`: a name under which numbered writes are published once, however often they are tried.",
+        doc="With `txnVersion`: a name under which numbered writes are published once, however often they are retried.",
     )
     txn_version: int | None = option(
         values.whole,

@@ -1,4 +1,4 @@
-"""Options -> values that follow from several of them."""
+"""Values that follow from several options."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def name_of(options: Options) -> str:
         raise PbioError(
             "PBIO_BAD_OPTION",
             f"option 'formatName' cannot be {','.join(options.format_name)!r} in writing",
-            hint='one name; if it holds commas, as a JSON list, ["a,b"]',
+            hint='give one name; if it contains commas, as a JSON list, ["a,b"]',
         )
     return options.format_name[0] if options.format_name else DEFAULT_NAME
 
 
 def nulls_of(options: Options) -> Nulls:
-    """How a record type that is made of columns says null."""
+    """How a record type made from columns represents nulls."""
     return options.nulls if options.nulls in ("pointer", "mask") else "none"
 
 
@@ -50,5 +50,5 @@ def refuse_inference(schema_inference: bool) -> None:
         raise PbioError(
             "PBIO_NO_SCHEMA",
             "a stream needs its columns before the first file",
-            hint="give them with .schema(...), or set schemaInference=true to take them from the files there are",
+            hint="give them with .schema(...), or set schemaInference=true to take them from the existing files",
         )

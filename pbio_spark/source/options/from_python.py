@@ -1,4 +1,4 @@
-"""Options as Python has them -> options as Spark would hand them over."""
+"""Options as Python values -> options as Spark passes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pbio_spark.source.options.scopes import Scope
 
 
 def options_of(options: Mapping[str, Any], scope: Scope, own: Iterable[str]) -> Options:
-    """The options of a call that has arguments of its own, for which an option may be misspelled."""
+    """The options of a call that also has its own arguments, which may be misspelled."""
     try:
         check_known(options, scope)
         return parse_options(options_to_strings(options), scope)
@@ -32,7 +32,7 @@ def options_of(options: Mapping[str, Any], scope: Scope, own: Iterable[str]) -> 
 
 
 def options_to_strings(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as Spark would hand them over; None counts as not given. Raises PBIO_BAD_OPTION."""
+    """Options as Spark passes them; None counts as absent. Raises PBIO_BAD_OPTION."""
     given = {name: value for name, value in options.items() if value is not None}
     folded: dict[str, str] = {}
     for name in given:
@@ -75,8 +75,8 @@ def _option_to_string(name: str, value: Any) -> str:
             except (TypeError, ValueError) as error:
                 raise PbioError(
                     "PBIO_BAD_OPTION",
-                    f"option {name!r} cannot be put as JSON: {error}",
+                    f"option {name!r} cannot be written as JSON: {error}",
                     hint="give it as a string of JSON",
                 ) from None
     reason = f"option {name!r} cannot be of type {type(value).__name__}"
-    raise PbioError("PBIO_BAD_OPTION", reason, hint="give what docs/reference/options.md says, as a string")
+    raise PbioError("PBIO_BAD_OPTION", reason, hint="give a string as described in docs/reference/options.md")

@@ -1,4 +1,4 @@
-"""The options that say where formats are kept, apart from records."""
+"""The options of format stores, which keep formats apart from records."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pbio_spark.source.options import values
 from pbio_spark.source.options.scopes import DECODES, Scope, option
 
 KAFKA_PREFIX = "kafka."
-"""What the settings of Kafka's clients begin with, each an option of its own."""
+"""The prefix of settings for Kafka's clients, each of which is an option."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """Where formats are found by ID, and put."""
+    """Where formats are looked up by ID and stored."""
 
     format_store: str | None = option(
         values.text,
@@ -23,7 +23,7 @@ class FormatOptions:
         Scope.WRITE,
         Scope.TO,
         doc="A format store (the folder that holds `_formats`, or a topic, `kafka://host:port/topic`) for records "
-        "whose formats the files lack; `to_pbio` puts its format there.",
+        "whose formats the files lack; `to_pbio` stores its format there.",
     )
     format_wait: float = option(
         values.seconds,

@@ -13,10 +13,10 @@ class Options(WriteOptions):
 
     @property
     def reads_channels(self) -> bool:
-        """Whether the path is a channel space, and what is to be read are channels of it."""
+        """Whether the path is a channel space whose channels are to be read."""
         return bool(self.channel or self.channels or self.channel_pattern)
 
     @property
     def writes_channels(self) -> bool:
-        """Whether the path is a channel space, and the rows are published to channels of it."""
+        """Whether the path is a channel space to whose channels the rows are published."""
         return bool(self.channel or self.channel_column)

@@ -32,7 +32,7 @@ TOLERATED = frozenset(
     {"path", "paths", "checkpointlocation", "queryname", "outputmode"}
     | {"serialization.format", "location", "provider", "owner", "comment", "external", "collation"}
 )
-"""What Spark itself adds to the options of a source, in the second line when it makes a table."""
+"""Options that Spark itself adds, in the second line when it creates a table."""
 
 OF_CHANNELS = frozenset(
     {"starting_offsets", "starting_timestamp", "ending_offsets", "max_records_per_trigger"}
@@ -62,10 +62,10 @@ OF_PBIO = {"filter": "where"}
 """Options of the source "pbio" -> their names in the source "bp5"."""
 
 WRONG = (ValueError, KeyError, OverflowError, RecursionError)
-"""What parsing raises for an invalid value, also for one that is too large or nested too deeply."""
+"""The errors of parsing an invalid value, including one that is too large or nested too deeply."""
 
 MAY_BE_EMPTY = ("partition_columns",)
-"""Options of which an empty value says something: no columns."""
+"""Options whose empty value has a meaning: no columns."""
 
 TABLE_PROPERTY_PREFIX = "option."
 """The prefix under which Spark repeats the options of a table among its properties."""
@@ -75,7 +75,7 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
     """The options as given, checked against the table; names in any case.
 
     Args:
-        scopes: an option must be understood in one of these.
+        scopes: an option must apply to one of these.
 
     Raises PBIO_UNKNOWN_OPTION and PBIO_BAD_OPTION.
     """
@@ -88,7 +88,7 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
 
 
 def parse_table(table: type[Any], given: Mapping[str, str], *scopes: Scope) -> dict[str, object]:
-    """The options as given, checked against a table of them: what is given, by attribute.
+    """The options as given, checked against a table of options, by attribute.
 
     Raises PBIO_UNKNOWN_OPTION and PBIO_BAD_OPTION.
     """
@@ -102,7 +102,7 @@ def parse_table(table: type[Any], given: Mapping[str, str], *scopes: Scope) -> d
             parsed[entry.name] = {**parsed.get(entry.name, {}), setting: value}  # type: ignore[dict-item]
             continue
         if not value.strip() and entry.name not in MAY_BE_EMPTY:
-            hint = "leave it out to have the default; is a variable empty?"
+            hint = "leave it out for the default, and check for empty variables"
             raise PbioError("PBIO_BAD_OPTION", f"option {option_name(entry.name)!r} is empty", hint=hint)
         try:
             parsed[entry.name] = entry.metadata["parse"](value)
@@ -110,18 +110,18 @@ def parse_table(table: type[Any], given: Mapping[str, str], *scopes: Scope) -> d
             raise _bad_value(option_name(entry.name), value, entry.metadata["parse"].__doc__, error) from None
         if parsed[entry.name] == () and entry.name not in (*MAY_BE_EMPTY, "transforms"):
             reason = f"option {option_name(entry.name)!r} names nothing: {value[:80]!r}"
-            raise PbioError("PBIO_BAD_OPTION", reason, hint="leave it out to have the default")
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="leave it out for the default")
     return parsed
 
 
 def check_known(names: Iterable[str], *scopes: Scope) -> None:
-    """Raise PBIO_UNKNOWN_OPTION for a name that is no option, whatever its value."""
+    """Raise PBIO_UNKNOWN_OPTION for the name of an unknown option, whatever its value."""
     for name in names:
         _entry(Options, name, scopes)
 
 
 def _entry(table: type[Any], key: str, scopes: tuple[Scope, ...]) -> Field[Any] | None:
-    """The entry of an option in the table; None for what Spark adds itself. Raises PBIO_UNKNOWN_OPTION."""
+    """The entry of an option in the table; None for options that Spark adds. Raises PBIO_UNKNOWN_OPTION."""
     name = key.lower()
     if name in TOLERATED or name.startswith(TABLE_PROPERTY_PREFIX):
         return None
@@ -134,7 +134,7 @@ def _entry(table: type[Any], key: str, scopes: tuple[Scope, ...]) -> Field[Any] 
 
 
 def _bad_value(name: str, value: str, what: str, error: Exception) -> PbioError:
-    """The error of an invalid value: with the reason if it is known, else with what the value should be."""
+    """The error for an invalid value: with the reason if known, and with the valid values."""
     reason, hint = f"option {name!r} cannot be {value[:200]!r}", f"give {what}"
     if isinstance(error, PbioError):
         reason, hint = f"{reason}: {error.reason}", error.hint or hint
@@ -153,7 +153,7 @@ def _bad_value(name: str, value: str, what: str, error: Exception) -> PbioError:
 
 
 def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
-    """Refuse several ways of naming channels, and options of channels together with those of files."""
+    """Refuse several ways of naming channels, and options of channels mixed with those of files."""
     ways = [name for name in ("channel", "channels", "channel_pattern") if parsed.get(name)]
     starts = [name for name in ("starting_offsets", "starting_timestamp") if name in parsed]
     for given in (ways, starts):
@@ -166,9 +166,9 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
     is_channels = bool(ways or parsed.get("channel_column"))
     for name in parsed:
         if name in (OF_FILES if is_channels else OF_CHANNELS):
-            hint = "name what to read of a channel space with channel, channels or channelPattern"
+            hint = "name the channels to read with channel, channels or channelPattern"
             if not is_read:
-                hint = "name where to publish with channel, or for each row with channelColumn"
+                hint = "name the channel to publish to with channel, or for each row with channelColumn"
             raise PbioError(
                 "PBIO_BAD_OPTION",
                 f"option {option_name(name)!r} does not apply to " + ("channels" if is_channels else "files"),
@@ -180,7 +180,7 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
     if "parameters" in parsed and "modulator" not in parsed:
         raise PbioError(
             "PBIO_BAD_OPTION",
-            "option 'parameters' needs modulator, the code that they are for",
+            "option 'parameters' needs modulator, the code that uses them",
             hint="parameters of a derived channel are changed with ChannelSpace.set_parameters, or `pbio space set`",
         )
     if ("txn_app_id" in parsed) != ("txn_version" in parsed):
@@ -188,11 +188,11 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
 
 
 def _check_store(parsed: Mapping[str, object]) -> None:
-    """Refuse what only a format store can mean."""
+    """Refuse options that make sense only with a format store."""
     store = parsed.get("format_store")
     if "kafka" in parsed and not (isinstance(store, str) and is_kafka(store)):
         name = f"kafka.{next(iter(parsed['kafka']))}"  # type: ignore[call-overload]
-        reason = f"option {name!r} is for a format store in Kafka, and there is none"
+        reason = f"option {name!r} is for a format store in Kafka, but none is given"
         raise PbioError("PBIO_BAD_OPTION", reason, hint="formatStore=kafka://host:port/topic names one")
     if "format_wait" in parsed and store is None:
         hint = "it waits for formats that a store lacks: name the store, or leave it out"
@@ -216,7 +216,7 @@ def _check_nulls(parsed: Mapping[str, object]) -> None:
 
 
 def _unknown(table_of: type[Any], key: str, scopes: tuple[Scope, ...]) -> PbioError:
-    """The error of an option that the table lacks, or has for another scope. Spark has lower-cased its name."""
+    """The error for an option that is unknown or applies elsewhere. Spark has lower-cased its name."""
     table = {option_name(f.name): f.metadata["scopes"] for f in fields(table_of)}
     places = {name: " and ".join(its) for name, its in table.items()}
     elsewhere = OF_KAFKA if table_of is Options else OF_PBIO
@@ -256,6 +256,6 @@ def space_of(given: Mapping[str, str]) -> str:
         raise PbioError(
             "PBIO_BAD_OPTION",
             f"channels are read from one space, not from {len(paths)}",
-            hint="load each space by itself, and unite the DataFrames",
+            hint="load each space separately, and use union on the DataFrames",
         )
     return paths[0]

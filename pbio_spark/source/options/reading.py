@@ -1,4 +1,4 @@
-"""What is read, and how: the options of files and records."""
+"""The options of reading files and records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pbio_spark.source.options.scopes import DECODES, READS, WRITES, Scope, opti
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions(FormatOptions):
-    """Those of `FormatOptions`, and the ones that say what is read, and how."""
+    """`FormatOptions`, and the options of reading."""
 
     format_name: tuple[str, ...] = option(
         values.names,

@@ -1,4 +1,4 @@
-"""What each row of the table of options says: where the option applies, how it is parsed, what it does."""
+"""A row of the table of options: where the option applies, how it is parsed, what it does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Scope(StrEnum):
-    """Where an option applies, in Spark's words."""
+    """Where an option applies, in Spark's terms."""
 
     READ = "read"
     STREAM = "readStream"
@@ -27,7 +27,7 @@ ENCODES = (*WRITES, Scope.TO)
 
 def option(parse: Callable[[str], object], default: object, *scopes: Scope, doc: str) -> Any:
     metadata = {"parse": parse, "scopes": scopes, "doc": doc}
-    if default is dict:  # of other clients' settings, which may be passwords
+    if default is dict:  # settings of other clients, which may be passwords
         return field(default_factory=dict, repr=False, metadata=metadata)
     return field(default=default, metadata=metadata)
 

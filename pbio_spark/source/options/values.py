@@ -1,4 +1,4 @@
-"""The values of options: a string as the user gave it -> the value that it stands for.
+"""The values of options: a string given by the user -> its value.
 
 The docstring of each function describes valid strings; docs/reference/options.md and error messages show it. An invalid
 string raises ValueError (`NotAValue` with a reason), KeyError, OverflowError, RecursionError or an error of the
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class NotAValue(ValueError):  # noqa: N818 - what it says
-    """A string is not a valid value of its option; the message is the reason, if one is known."""
+    """A string is not a valid value of its option; the message is the reason, if known."""
 
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -51,7 +51,7 @@ def text(value: str) -> str:
 
 def prefix(value: str) -> str:
     """the rest of the name: this is only a prefix"""
-    raise NotAValue(f"{value[:80]!r} has no setting's name")
+    raise NotAValue(f"{value[:80]!r} lacks the name of a setting")
 
 
 def names(value: str) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ from `ecode.service`"""
 
 @dataclass(frozen=True, slots=True)
 class _OfModule:
-    """Calls a service of a module by its name, so that tasks find it whatever its function is."""
+    """Calls a service of a module by name, so that tasks can import it."""
 
     place: str
     attribute: str
@@ -89,7 +89,7 @@ class _OfModule:
 
 
 def _own_service(name: str) -> Function:
-    """The service that a module has, which tasks import too."""
+    """A service of a module, which tasks import, too."""
     from ecode import Function
 
     place, _, attribute = name.partition(":")
@@ -116,10 +116,10 @@ program, "type": {"name": {"field": "type"}}}`, with the names `filter`, `transf
         return Modulator(filter=value)
     said = parse_json(value)
     if not said:
-        raise NotAValue("it says nothing")
+        raise NotAValue("it is empty")
     for key in said:
         if key == "parameters":
-            raise NotAValue("their values are an option of their own, parameters")
+            raise NotAValue("the values have an option of their own, parameters")
         if key not in _MODULATOR:
             raise NotAValue(did_you_mean(key, _MODULATOR) or f"unknown key {key[:80]!r} of a modulator")
     made = {_MODULATOR[key]: one for key, one in said.items() if one is not None}
@@ -256,7 +256,7 @@ def starting_place(value: str) -> str | tuple[int, ...]:
 
 
 def starting_step(value: str) -> int | str:
-    """`earliest`, `latest` (only steps that come from now on), or the number of a step"""
+    """`earliest`, `latest` (only new steps), or the number of a step"""
     return value.casefold() if value.casefold() in ("earliest", "latest") else whole(value)
 
 
@@ -277,12 +277,12 @@ def published_since(value: str) -> int:
         return round(1e6 * instant(value))
     if 10**7 <= (number := int(value)) < 10**11:  # seconds since 1970, or a date such as 20260131
         meant = datetime.fromtimestamp(number / 1000, UTC).date()
-        raise NotAValue(f"so many milliseconds since 1970 are {meant}, when there were no channels")
+        raise NotAValue(f"as milliseconds since 1970, that is {meant}, before any channel existed")
     return 1000 * number
 
 
 TransformText: TypeAlias = tuple[str, str, str]
-"""The formats that a transform leads from (empty: the one that is written) and to, by ID or name, and its program."""
+"""The source (empty: the written format) and the target of a transform, by ID or name, and its program."""
 
 
 def reader_formats(value: str) -> tuple[str | Record, ...]:
@@ -353,7 +353,7 @@ def _transform(said: object) -> TransformText:
 
 
 def _type_text(said: object) -> str:
-    """A record type that is JSON within JSON. Raises PBIO_BAD_TYPE."""
+    """A record type as JSON within JSON. Raises PBIO_BAD_TYPE."""
     if not isinstance(said, dict):
         raise NotAValue("expected a JSON list of objects of strings")
     json_to_record(said)

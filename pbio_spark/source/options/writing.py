@@ -1,4 +1,4 @@
-"""How records are written: the options of files and records."""
+"""The options of writing files and records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pbio_spark.source.options.scopes import ENCODES, Scope, option
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions(ChannelOptions):
-    """Those of `ChannelOptions`, and the ones that say how records are written."""
+    """`ChannelOptions`, and the options of writing."""
 
     machine: str = option(
         values.one_of(*MACHINES),

@@ -1,8 +1,8 @@
-"""What a query wants of the formats that are there.
+"""What a query wants from the available formats.
 
-naming    what options call a record type -> a format that has it
-request   options -> what is asked of MaxMatch
-schema    formats -> those that are wanted, and their columns
-plan      all of these -> the plan of reading
-unfilled  what nothing fills, and names and programs that do nothing
+naming    the name of a record type in options -> a format of that type
+request   options -> a request for MaxMatch
+schema    formats -> the wanted ones, and their columns
+plan      the plan of reading
+unfilled  columns that nothing fills, and useless names and programs
 """

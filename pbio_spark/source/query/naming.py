@@ -1,7 +1,7 @@
-"""What options call a record type -> a format that has it.
+"""The name of a record type in options -> a format of that type.
 
-A record type is named by the ID of any format that has it, by its name if no other type has that, by `name@version` as
-`pbio lineage` shows it, or as JSON. Formats of one record type are alike here: whoever names one means them all.
+A record type is named by the ID of any of its formats, by its name if unique, by `name@version` as in `pbio lineage`,
+or as JSON. Formats of one record type are equivalent here: naming one means all of them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.store import store_of
 
 SHOWN = 8
-"""Versions that an error lists."""
+"""The most versions that an error lists."""
 
 
 def known_formats(options: Options, formats: Iterable[Format], described: Iterable[Format] = ()) -> list[Format]:
-    """Formats in the order in which `pbio lineage` meets them: those of the files, then those of the store."""
+    """Formats in the order of `pbio lineage`: those of the files, then those of the store."""
     stored: Iterable[Format] = store_of(options) or ()
     return list(dict.fromkeys((*described, *formats, *stored)))
 
@@ -41,14 +41,14 @@ def find_format(
     described: Iterable[Format] = (),
     wanted: Iterable[Format] = (),
 ) -> Format:
-    """A format of the record type that is meant, among those given and those of the store.
+    """A format of the named record type, among those given and those of the store.
 
-    A record type as JSON that no format has is one nevertheless: it gets a format of its own.
+    A record type as JSON that no format has gets a new format.
 
     Args:
-        formats: those that are read; with those of the store they have the word on what a name means.
-        described: others, whose records are not read or do not exist.
-        wanted: others, of types that only the reader has.
+        formats: those that are read; with those of the store, they decide what a name means.
+        described: other formats, without records or whose records are not read.
+        wanted: other formats, of types that only the reader has.
 
     Raises PBIO_UNKNOWN_FORMAT, PBIO_SEVERAL_FORMATS, and PBIO_BAD_TYPE for JSON that is not a record type.
     """
@@ -64,9 +64,9 @@ def find_formats(
     *,
     alike: bool = False,
 ) -> list[Format]:
-    """The same; with `alike`, one of each of the record types that programs see as the one that is meant.
+    """The format of the named type; with `alike`, one of each record type that programs see as the same.
 
-    How a format writes nulls makes a record type of its own, but no difference to a program.
+    Formats that write nulls differently have different record types, but look the same to a program.
     """
     known = [*known_formats(options, formats, described), *wanted]
     if said.lstrip().startswith("{"):
@@ -106,7 +106,7 @@ def find_formats(
 
 
 def is_known(said: str, options: Options, formats: Iterable[Format], described: Iterable[Format] = ()) -> bool:
-    """Whether any format has the record type that is meant. Raises PBIO_BAD_TYPE."""
+    """Whether any format has the named record type. Raises PBIO_BAD_TYPE."""
     known = known_formats(options, formats, described)
     try:
         return find_formats(said, options, formats, described, alike=True)[0] in known
@@ -117,10 +117,10 @@ def is_known(said: str, options: Options, formats: Iterable[Format], described: 
 
 
 def refuse_name(said: str, options: Options, names: Collection[str] = ()) -> None:
-    """Raise PBIO_BAD_OPTION for a name in a stream that may mean another type when the next file comes.
+    """Raise PBIO_BAD_OPTION for a name in a stream whose meaning the next file may change.
 
     Args:
-        names: of types that are known once and for all.
+        names: names of types that cannot change.
     """
     is_lasting = said.lstrip().startswith("{") or re.fullmatch("(?:[0-9a-fA-F]{2})+", said) is not None
     if not (is_lasting or said in names or options.format_store is not None):
@@ -132,7 +132,7 @@ def refuse_name(said: str, options: Options, names: Collection[str] = ()) -> Non
 
 
 def record_to_known(record: Record, known: Sequence[Format]) -> Format:
-    """The first format of a record type; without one, the first whose type differs in notes alone; else a new one."""
+    """The first format of a record type, else the first that differs only in notes, else a new one."""
     meaning, bare = record_to_meaning(record), _bare(record)
     for form in known:
         if record_to_meaning(form.record) == meaning:
@@ -148,7 +148,7 @@ def shown_versions(types: Sequence[Relative]) -> str:
 
 
 def _seen(record: Record) -> Record:
-    """What programs see of a record type, with units and logical types: no pointers to numbers, no masks of nulls."""
+    """A record type as programs see it, with units and logical types, without pointers to numbers and null masks."""
 
     def seen(struct: Struct) -> Struct:
         unseen = record.struct(struct.name).null_marks

@@ -31,19 +31,19 @@ from pbio_spark.source.query.store import store_of
 from pbio_spark.source.query.unfilled import Unfilled
 
 FUSED, FUSED_COLUMN = 1 << 30, 32 << 20
-"""From how many bytes of records on, at least and for each column, fused converters are compiled for them, if they have
-not been before. Measured: one takes 0.015 s a field to compile, which the query waits for, and then saves 0.1 s a GB
-(of strings and arrays) to 1 s (of numbers)."""
+"""The least bytes of records, and per column, for which fused converters are compiled if not cached. Measured: one
+takes 0.015 s per field to compile, for which the query waits, and then saves 0.1 s per GB (of strings and arrays) to 1
+s per GB (of numbers)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """The records that will come.
+    """The records to be read.
 
     Attributes:
-        formats: of those that the options select.
-        described: all formats that options may name, also those without records or not selected.
-        size: of all records together, in bytes: what compiling is weighed against.
+        formats: the formats selected by the options.
+        described: all formats that options may name, including those without records or not selected.
+        size: of all records together, in bytes, against which compiling is weighed.
         counts: how many records each format has, by its ID; None if unknown.
     """
 
@@ -55,13 +55,13 @@ class Coming:
 
 @dataclass(slots=True)
 class QueryPlanner:
-    """Plans a query: once for a read, again and again for a stream, and remembers what it warned of.
+    """Plans a query: once for a batch, repeatedly for a stream; remembers its warnings.
 
     Attributes:
         schema: the columns of the rows, special ones included.
         is_projection: the user named the columns.
-        is_stream: formats that the options name may come later.
-        is_open: formats may come that are not known now, and may fill what those that are known do not.
+        is_stream: formats that the options name may appear later.
+        is_open: unknown formats may appear, and fill what known ones do not.
     """
 
     options: Options
@@ -78,9 +78,9 @@ class QueryPlanner:
         """The plan of reading records, compiled and checked.
 
         Args:
-            folders: the names of the `k=v` folders that the files lie in.
+            folders: the names of the `k=v` folders of the files.
 
-        Raises PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME and PBIO_NAME_COLLISION for columns that cannot be,
+        Raises PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME and PBIO_NAME_COLLISION for impossible columns,
         PBIO_UNFILLED, and what `options_to_request` and `with_formats` raise.
         """
         selection = options_to_selection(self.options, self.schema, folders)
@@ -105,10 +105,10 @@ def options_to_selection(
     """The records and columns that options select.
 
     Args:
-        folders: the names of the `k=v` folders that the files lie in.
-        metadata_type: what the metadata column may have.
+        folders: the names of the `k=v` folders of the files.
+        metadata_type: the possible parts of the metadata column.
 
-    Raises PBIO_INCOMPATIBLE_TYPE if a special column is of another type than it can be.
+    Raises PBIO_INCOMPATIBLE_TYPE if a special column has a wrong type.
     """
     corrupt, metadata = options.column_name_of_corrupt_record, options.metadata_column
     check_special(schema, corrupt, CORRUPT_TYPE, "columnNameOfCorruptRecord")
@@ -128,7 +128,7 @@ def options_to_selection(
 
 
 def selection_to_plan(selection: Selection, options: Options, formats: Iterable[Format] = ()) -> ReadPlan:
-    """A plan with the error policy and the limits of options, before any format is known to come."""
+    """A plan with the error policy and the limits of options, before formats are known."""
     return plan_read(
         selection,
         formats,
@@ -144,10 +144,10 @@ def selection_to_plan(selection: Selection, options: Options, formats: Iterable[
 
 
 def with_formats(plan: ReadPlan, formats: Sequence[Format], size: int) -> ReadPlan:
-    """A plan with the converters of the formats that are known to come, and those that it had before.
+    """A plan with the converters of known formats added.
 
     Args:
-        size: of all records together, in bytes: what compiling is weighed against.
+        size: of all records together, in bytes, against which compiling is weighed.
 
     Raises what `compile_converter` raises, PBIO_REJECTED, and PBIO_NAME_COLLISION if a special column has the name of a
     field.
@@ -177,7 +177,7 @@ def _check_collision(form: Format, selection: Selection) -> None:
         if of_format.name in special and not of_format.notes.hidden:
             raise PbioError(
                 "PBIO_NAME_COLLISION",
-                f"the column {of_format.name!r} is a field of the records, and the source makes one of that name",
+                f"the column {of_format.name!r} is a field of the records, but the source adds a column of that name",
                 format=form.name,
                 hint='rename the field with the option fieldAliases, {"other name": "field"}, the column with '
                 "metadataColumn or columnNameOfCorruptRecord, or the folders of the files",
@@ -185,7 +185,7 @@ def _check_collision(form: Format, selection: Selection) -> None:
 
 
 def check_special(schema: pa.Schema, name: str | None, type_: pa.StructType, option: str) -> None:
-    """A special column of the schema must be of its type, or a structure of some of its parts."""
+    """Check that a special column has its type, or is a structure of some of its parts."""
     if name is None or name not in schema.names:
         return
     asked = schema.field(name).type

@@ -1,4 +1,4 @@
-"""Options about record types and E-code -> `Request`, which reading hands to MaxMatch."""
+"""Options on record types and E-code -> `Request` for MaxMatch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log = logging.getLogger("pbio_spark.source")
 
 
 def is_request(options: Options) -> bool:
-    """Whether options ask for more than columns."""
+    """Whether options request more than columns."""
     return bool(options.reader_format or options.transforms or options.filter or options.transform)
 
 
@@ -44,15 +44,15 @@ def options_to_request(
     channel: Record | None = None,
     described: Sequence[Format] = (),
 ) -> Request | None:
-    """What a reader asks of MaxMatch.
+    """The request of a reader to MaxMatch.
 
     Args:
-        columns: of records, if the user named them; they are a projection then.
-        formats: known to come. Programs without a `readerFormat` are written for their union; in streams a filter is
+        columns: of records, if the user named them; they are then a projection.
+        formats: known ones. Programs without a `readerFormat` are written for their union; in streams a filter is
             written for `columns`, and a transform needs a `readerFormat`.
-        channel: the type of the channel that the records come from: what is wanted if neither `readerFormat` nor
-            columns say it, and what programs are written for. Formats may come that are not known.
-        described: all formats that options may name, those without records or left out by `formatName` too.
+        channel: the type of the channel that the records come from: it is the wanted type if neither `readerFormat` nor
+            columns give one, and programs are written for it. Unknown formats may appear.
+        described: all formats that options may name, including those without records or excluded by `formatName`.
 
     Raises PBIO_NO_SCHEMA, PBIO_BAD_OPTION, and what `reader_types`, `own_transforms` and `merge` raise.
     """
@@ -71,7 +71,7 @@ def options_to_request(
         _check_weights(options, [*(record for _, record in targets), *(form.record for form in formats)])
     wanted = None
     if columns is not None:
-        # A program can fill a structure in place, but not lead a pointer to one.
+        # A program can fill a structure in place, but cannot make a pointer to one.
         wanted = arrow_to_record(_in_place(columns) if options.transform is not None else columns, "columns")
     typed = None
     if not targets and (options.filter or options.transform) and formats and not is_stream:
@@ -87,7 +87,7 @@ def options_to_request(
             options.diff_threshold,
             options.mismatch_threshold,
             tuple(options.field_weights.items()),
-            same_name=channel is None,  # on a channel, the channel has the name
+            same_name=channel is None,  # on a channel, names do not matter
         ),
         transforms,
         options.filter or None,
@@ -100,23 +100,23 @@ def options_to_request(
 def _check_types_of_transform(
     columns: pa.Schema | None, targets: Sequence[object], channel: Record | None, *, is_stream: bool
 ) -> None:
-    """A transform is compiled from one known type to another."""
+    """Check that a transform has a known source and target type."""
     if columns is None:
         raise PbioError(
             "PBIO_NO_SCHEMA",
-            "the option transform makes columns, but they are not named",
+            "the option transform makes columns, but no schema names them",
             hint="name them with .schema(...)",
         )
     if is_stream and not targets and channel is None:
         raise PbioError(
             "PBIO_BAD_OPTION",
-            "a stream's transform needs a record type to be written for: later versions are not known yet",
+            "a stream's transform needs a fixed input type, since later versions are not known yet",
             hint="name the type of its `input` with readerFormat",
         )
 
 
 def _check_weights(options: Options, types: Sequence[Record]) -> None:
-    """Raise PBIO_BAD_OPTION for the weight of a field that no type has."""
+    """Raise PBIO_BAD_OPTION for the weight of an unknown field."""
     names = list(dict.fromkeys(field.name for record in types for field in record.fields))
     for path in options.field_weights if types else ():
         if path not in names and path.partition(".")[0] not in names:
@@ -128,7 +128,7 @@ def _check_weights(options: Options, types: Sequence[Record]) -> None:
 
 
 def _in_place(schema: pa.Schema) -> pa.Schema:
-    """The columns, with no structure that may be null."""
+    """The columns, with all structures not null."""
 
     def field(of: pa.Field) -> pa.Field:
         return pa.field(of.name, type_(of.type), of.nullable and not pa.types.is_struct(of.type))
@@ -146,7 +146,7 @@ def _in_place(schema: pa.Schema) -> pa.Schema:
 def reader_types(
     options: Options, formats: Sequence[Format], described: Sequence[Format] = ()
 ) -> tuple[tuple[str, Record], ...]:
-    """The record types that `readerFormat` names, each under its own name, made unique. Raises PBIO_UNKNOWN_FORMAT."""
+    """The record types that `readerFormat` names, each under its name, made unique. Raises PBIO_UNKNOWN_FORMAT."""
     return records_to_targets(
         said if isinstance(said, Record) else find_format(said, options, formats, described).record
         for said in options.reader_format
@@ -154,7 +154,7 @@ def reader_types(
 
 
 def union_of_targets(options: Options, formats: Sequence[Format], described: Sequence[Format] = ()) -> Record | None:
-    """The record type that has the fields of all targets; None without targets."""
+    """The record type with the fields of all targets; None without targets."""
     types = [record for _, record in reader_types(options, formats, described)]
     return merge(types) if types else None
 
@@ -171,11 +171,11 @@ def own_transforms(
 
     Args:
         formats, described: see `options_to_request`.
-        targets: wanted types, which no file need have.
-        is_stream: records of the type that a transform leads from may come later; it is left out until then.
+        targets: wanted types, which need not be in any file.
+        is_stream: records of a transform's source type may appear later; it is left out until then.
 
-    Raises PBIO_UNKNOWN_FORMAT, PBIO_BAD_TYPE; PBIO_BAD_PROGRAM for one that does not compile, keeps state, or leads
-    from a record type to itself; PBIO_BAD_OPTION for two between the same types, or one that says not where from.
+    Raises PBIO_UNKNOWN_FORMAT, PBIO_BAD_TYPE; PBIO_BAD_PROGRAM for a transform that does not compile, keeps state, or
+    leads from a record type to itself; PBIO_BAD_OPTION for two between the same types, or one without a source.
     """
     known = known_formats(options, formats, described)
     wanted = [record_to_known(record, known) for record in targets]
@@ -196,7 +196,7 @@ def own_transforms(
                 log.info("the transform from %r to %r waits for records of its type", said, to)
                 continue
             news = find_formats(said, options, formats, described, alike=True)
-            # What the reader calls so is meant, whatever else has the name.
+            # The reader's own name takes precedence.
             own = [form for form in wanted if form.name == to]
             old = own[0] if len(own) == 1 else find_format(to, options, formats, described, wanted)
         except PbioError as error:
@@ -218,7 +218,7 @@ def own_transforms(
 
 
 def _check_transform(transform: Transform, new: Record, old: Record, what: str) -> None:
-    """Raise PBIO_BAD_PROGRAM for a transform of the user's that can never serve."""
+    """Raise PBIO_BAD_PROGRAM for a user's transform that is useless."""
     if record_to_meaning(new) == record_to_meaning(old):
         raise PbioError(
             "PBIO_BAD_PROGRAM",

@@ -1,4 +1,4 @@
-"""The formats that were found -> those that are wanted, and the columns of their union."""
+"""Found formats -> the wanted ones, and the columns of their union."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("pbio_spark.source")
 
 
 def formats_with_records(outlines: Iterable[Outline]) -> dict[Format, int]:
-    """The formats of files in order of appearance, with how many records they have; those without only if all are."""
+    """The formats of files in order of appearance, with their numbers of records; empty ones only if all are empty."""
     counts: dict[Format, int] = {}
     for outline in outlines:
         for form, count in zip(outline.formats, outline.counts, strict=True):
@@ -32,7 +32,8 @@ def formats_with_records(outlines: Iterable[Outline]) -> dict[Format, int]:
 def wanted_formats(outlines: Sequence[Outline], options: Options) -> list[Format]:
     """The formats to read, in order of appearance; formats without records only if nothing has any.
 
-    Raises PBIO_SEVERAL_FORMATS, and PBIO_NO_SCHEMA if `formatName` or `formatId` names what is surely not there.
+    Raises PBIO_SEVERAL_FORMATS, and PBIO_NO_SCHEMA if `formatName` or `formatId` names a format that certainly does not
+    exist.
     """
     found = formats_with_records(outlines)
     names, ids = options.format_name, options.format_id
@@ -43,7 +44,7 @@ def wanted_formats(outlines: Sequence[Outline], options: Options) -> list[Format
         raise PbioError(
             "PBIO_NO_SCHEMA",
             f"no file has a format {missing}",
-            hint=(did_you_mean(names[0], present) if names else "") or f"there are {', '.join(present)}",
+            hint=(did_you_mean(names[0], present) if names else "") or f"known: {', '.join(present)}",
         )
     if not (names or ids or options.reader_format) and len({f.name for f in wanted}) > 1:
         at_least = "" if all(outline.is_whole for outline in outlines) else "at least "
@@ -55,7 +56,7 @@ def wanted_formats(outlines: Sequence[Outline], options: Options) -> list[Format
 
 
 def is_wanted(format: Format, options: Options) -> bool:  # noqa: A002 - the project's word for the thing
-    """Whether `formatName` and `formatId` let a format through."""
+    """Whether `formatName` and `formatId` select a format."""
     return (not options.format_name or format.is_called(options.format_name)) and (
         not options.format_id or format.id in options.format_id
     )
@@ -65,12 +66,12 @@ def several_formats(found: Iterable[str]) -> PbioError:
     return PbioError(
         "PBIO_SEVERAL_FORMATS",
         f"the files hold formats of several names: {', '.join(found)}",
-        hint="say which to read with the option formatName; several names, with commas between, are read as one union",
+        hint="say which to read with the option formatName; several names, separated by commas, are read as one union",
     )
 
 
 def announce(format: Format, options: Options) -> None:  # noqa: A002
-    """Log that a format appears in a stream, unless `onNewFormat` says to ignore it, or to fail later on."""
+    """Log that a format appears in a stream, unless `onNewFormat` is to ignore it, or to fail later."""
     if options.on_new_format == "log":
         log.warning("a new format appeared in the stream: %s", format)
 
@@ -78,14 +79,15 @@ def announce(format: Format, options: Options) -> None:  # noqa: A002
 def new_format(format: Format) -> PbioError:  # noqa: A002
     return PbioError(
         "PBIO_NEW_FORMAT",
-        "a format came that the stream has not met before",
+        "a format appeared that is new to the stream",
         format=f"{format.name} ({format.id.hex()})",
-        hint="check whether the stream's columns still suit; a restarted stream continues",
+        hint="check whether the stream's columns are still right; a restarted stream continues",
     )
 
 
 def infer_schema(formats: Sequence[Format], options: Options, described: Sequence[Format] = ()) -> pa.Schema:
-    """The columns of `readerFormat`, else the union of all formats, or with `mergeSchema=false` those of the last one.
+    """The columns of `readerFormat`, else the union of all formats, or with `mergeSchema=false` the columns of the last
+    one.
 
     Args:
         described: more formats that `readerFormat` may name.
@@ -95,8 +97,8 @@ def infer_schema(formats: Sequence[Format], options: Options, described: Sequenc
     if not formats and not options.reader_format:
         raise PbioError(
             "PBIO_NO_SCHEMA",
-            "there is no file, or none holds a format",
-            hint="check the path; otherwise say which columns you want with .schema(...)",
+            "there is no file, or no file has a format",
+            hint="check the path; or name the columns with .schema(...)",
         )
     union = union_of_targets(options, formats, described)
     if union is None:
@@ -111,7 +113,7 @@ def presentation_of(options: Options) -> Presentation:
 
 
 def check_names(schema: pa.Schema) -> None:
-    """Raise PBIO_NAME_COLLISION if two columns, nested ones too, are one to Spark."""
+    """Raise PBIO_NAME_COLLISION if Spark cannot distinguish two columns, including nested ones."""
     _check(schema, "$")
 
 
@@ -123,7 +125,7 @@ def _check(fields: Iterable[pa.Field], path: str) -> None:
         if twin is not None:
             raise PbioError(
                 "PBIO_NAME_COLLISION",
-                f"the columns {twin!r} and {field.name!r} have one name to Spark",
+                f"Spark does not distinguish the columns {twin!r} and {field.name!r}",
                 field=f"{path}.{field.name}",
                 hint=f'rename one with the option fieldAliases, {{"other name": "{field.name}"}}; or set '
                 "spark.sql.caseSensitive=true and name the columns with .schema(...)",
@@ -132,7 +134,7 @@ def _check(fields: Iterable[pa.Field], path: str) -> None:
 
 
 def _children(arrow: pa.DataType) -> Iterable[pa.Field]:
-    """The fields of the structure that a type is or holds."""
+    """The fields of the structure that a type is or contains."""
     while pa.types.is_list(arrow):
         arrow = arrow.value_type
     return list(arrow) if pa.types.is_struct(arrow) else ()

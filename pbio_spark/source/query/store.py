@@ -8,7 +8,7 @@ from pbio_spark.source.options.options import Options
 
 
 def store_of(options: Options) -> FormatStore | None:
-    """The store, if one is named. Raises what `open_store` raises."""
+    """The store, if any. Raises what `open_store` raises."""
     if options.format_store is None:
         return None
     return open_store(options.format_store, options.kafka, options.format_wait)

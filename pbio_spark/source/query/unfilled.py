@@ -1,7 +1,7 @@
-"""Never a silent null: columns that no record can fill, names that match nothing, programs that no record needs.
+"""Reports columns that no record can fill, names that match nothing, and programs that no record needs.
 
-One rule for all readers (option `onUnfilled`). What the user named himself and nothing fills is an error where all
-formats are known that can come, else a warning; what only some formats lack is a warning, once for each query.
+All readers follow one rule (option `onUnfilled`). If the user names something and nothing fills it, that is an error if
+all possible formats are known, else a warning. What only some formats lack is a warning, once for each query.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ log = logging.getLogger("pbio_spark.source")
 
 @dataclass(slots=True)
 class Unfilled:
-    """What a query says of what is missing, and what it has said.
+    """Reports what a query cannot fill, each once.
 
     Attributes:
         is_projection: the user named the columns.
-        is_open: formats may come that are not known yet, and may fill what those that are known do not.
-        told: warnings that were given.
+        is_open: unknown formats may appear, and fill what known ones do not.
+        told: warnings already given.
     """
 
     options: Options
@@ -62,13 +62,13 @@ class Unfilled:
         *,
         has_all: bool = True,
     ) -> None:
-        """Report what the converters of formats leave null, and names and programs of options that do nothing.
+        """Report what the converters of formats leave null, and useless names and programs of options.
 
         Args:
             pairs: each format with the plan that has its converter.
-            plans: all of them, also before any format is known.
-            counts: of each format, how many records come, by its ID; None if nobody knows.
-            has_all: whether these are all formats that records have, so that a program that none needs has no use.
+            plans: all plans, even before any format is known.
+            counts: by format ID, the numbers of records; None if unknown.
+            has_all: whether these are all formats of the records, so that a program that none needs is useless.
 
         Raises PBIO_UNFILLED.
         """
@@ -76,7 +76,7 @@ class Unfilled:
             return
         self._check_names(plans, [form for _, form in pairs])
         if has_all:
-            self._check_programs(pairs)  # what is not used may be why a column is empty
+            self._check_programs(pairs)  # an unused program may be why a column is empty
         if self.is_projection or self.options.reader_format:
             self._check_columns(pairs, counts)
 
@@ -93,7 +93,7 @@ class Unfilled:
             reached = _target(plan.selection, converter.target)
             for path in schema_to_paths(plan.selection.data_schema):
                 if is_below(path, unfilled):
-                    # Of several wanted types, a record fills the columns of the one that it reaches.
+                    # With several wanted types, a record fills the columns of the one that it reaches.
                     if reached is None or any(f.name.lower() == path.partition(".")[0].lower() for f in reached.fields):
                         lacking.setdefault(path, []).append(form)
                     else:
@@ -101,8 +101,8 @@ class Unfilled:
                 else:
                     having.add(path)
         if not (self.is_projection or any(isinstance(said, Record) for said in self.options.reader_format)):
-            having |= lacking.keys()  # whoever names a type that some format has wrote none of its fields
-        # A field that a format has and loses on its way to what is wanted is not a wrong name either.
+            having |= lacking.keys()  # naming a type that some format has does not name its fields
+        # Nor is a field misspelled that a format has but loses on its route.
         having |= {path for path in lacking if any(_has(form.record, path) for _, form in readers)}
         nothing = [path for path in lacking if path not in having and not _is_inside(path, lacking, having)]
         if nothing:
@@ -169,7 +169,7 @@ class Unfilled:
         )
 
     def _check_names(self, plans: Sequence[ReadPlan], formats: Sequence[Format]) -> None:
-        """Names in `fieldAliases` and `defaults` that nothing has."""
+        """Report names in `fieldAliases` and `defaults` that match nothing."""
         selections = [plan.selection for plan in plans]
         paths = list(dict.fromkeys(path for one in selections for path in schema_to_paths(one.data_schema)))
         targets = [record for one in selections if one.request for _, record in one.request.targets]
@@ -185,7 +185,7 @@ class Unfilled:
         for path, name in self.options.field_aliases.items():
             parent, _, own = path.rpartition(".")
             structs = [struct for record in types if (struct := struct_at(record, parent)) is not None]
-            # Where all formats have the column under its own name, nobody needs another.
+            # If all formats have the column under its own name, no alias is needed.
             is_needed = len(structs) < len(types) or not all(struct.like(own) for struct in structs)
             if types and is_needed and not any(struct.like(name) for struct in structs):
                 known = list(dict.fromkeys(f.name for s in structs for f in s.fields if not f.notes.hidden))
@@ -196,7 +196,7 @@ class Unfilled:
                 )
 
     def _check_programs(self, pairs: Sequence[tuple[ReadPlan, Format]]) -> None:
-        """Transforms of the user's that no record goes through."""
+        """Report the user's transforms that no record uses."""
         request = pairs[0][0].selection.request if pairs else None
         if request is None or not request.transforms or self.is_open:
             return
@@ -205,18 +205,18 @@ class Unfilled:
         types = {form.id.hex(): form for form in (*request.described, *formats)}
         done = {(hop.ecode, hop.target) for hop in used}
         for transform in request.transforms:
-            # Of record types that differ only in how they write nulls, one transform need not serve all.
+            # Record types that differ only in how they write nulls need not all use one transform.
             if transform not in used and (transform.ecode, transform.target) not in done:
                 names = {form.id.hex(): form.name for form in (*formats, *request.described)}
                 what = (
                     f"{names[transform.source]} ({transform.source}) to {names[transform.target]} ({transform.target})"
                 )
                 self._fail(
-                    f"no record goes through the transform from {what}",
+                    f"no record uses the transform from {what}",
                     "",
                     _why_unused(types[transform.source], formats)
                     if request.targets or request.columns is not None
-                    else "say with readerFormat or .schema(...) what is wanted",
+                    else "name the wanted type with readerFormat or .schema(...)",
                 )
 
     def _fail(self, reason: str, path: str, hint: str) -> None:
@@ -232,7 +232,7 @@ class Unfilled:
 
 
 def _raise(reason: str, path: str, hint: str) -> NoReturn:
-    also = "onUnfilled=warn or ignore lets it be"
+    also = "onUnfilled=warn or ignore accepts it"
     raise PbioError(
         "PBIO_UNFILLED",
         reason,
@@ -272,14 +272,14 @@ def _perhaps(path: str, forms: Sequence[Format], selection: Selection) -> str:
 
 
 def _why_unused(source: Format, formats: Sequence[Format]) -> str:
-    """How the nearest type of records differs from the one that a transform leads from."""
+    """How the nearest record type differs from a transform's source type."""
     alike = [form for form in formats if record_to_meaning(form.record) == record_to_meaning(source.record)]
     changes = {form: _changes(source.record, form.record) for form in formats}
     near = min(formats, key=lambda form: len(changes[form]), default=None)
     if near is None or alike:
-        return "records have other types, or reach what is wanted without it"
+        return "records have other types, or reach the wanted type without it"
     differs = "; ".join(changes[near][:NAMES_SHOWN])
-    return f"no record has the type that it leads from; {near.name} ({near.id.hex()}), the nearest, differs: {differs}"
+    return f"no record has its source type; {near.name} ({near.id.hex()}), the nearest, differs: {differs}"
 
 
 def _changes(said: Record, found: Record) -> list[str]:
@@ -287,7 +287,7 @@ def _changes(said: Record, found: Record) -> list[str]:
 
 
 def _is_inside(path: str, lacking: Mapping[str, Collection[Format]], having: Collection[str]) -> bool:
-    """Whether what holds a column is reported itself, with as many formats."""
+    """Whether the parent of a column is itself reported for as many formats."""
     parent = path.rpartition(".")[0]
     return parent in lacking and parent not in having and len(lacking[parent]) >= len(lacking[path])
 
@@ -304,7 +304,7 @@ def _has(record: Record, path: str) -> bool:
 
 
 def _names_beside(path: str, selection: Selection, form: Format) -> Iterator[str]:
-    """The fields that stand where a column's field should, and those that transforms of the reader lead to."""
+    """The fields beside a column's missing field, and those that transforms of the reader produce."""
     described = selection.request.described if selection.request is not None else ()
     for one in (form, *described):
         struct = struct_at(one.record, path.rpartition(".")[0])
@@ -321,5 +321,5 @@ def _renamed(path: str, form: Format, selection: Selection) -> str | None:
         return None
     try:
         return suspected_renames(form.record, arrow_to_record(selection.data_schema, form.name)).get(path)
-    except PbioError:  # what no record could have
+    except PbioError:  # columns that no record can have
         return None

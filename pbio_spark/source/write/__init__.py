@@ -1,8 +1,8 @@
 """Writing a folder of files.
 
-write_format  the format of what is written: made of the columns, or one that is there already
+write_format  the format to write: made from the columns, or an existing one
 folders       columns -> `k=v` folders
 output        one file
 overwrite     what an overwrite replaces
-writer        whole files or none
+writer        complete files or none
 """

@@ -17,16 +17,16 @@ from pbio_spark.source.files.listing import NULL_PARTITION, ListedFile
 from pbio_spark.source.files.partitions import partition_schema
 
 _ESCAPED = {*map(chr, range(32)), *"\"#%'*/:=?\\\x7f{[]^"}
-"""What Spark escapes in the names of folders, and NUL, which no name can hold."""
+"""The characters that Spark escapes in the names of folders, and NUL, which no name can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderColumns:
-    """Which columns of a schema become folders.
+    """The columns of a schema that become folders.
 
     Attributes:
-        names: of the folders, outermost first, as the user writes them.
-        columns: whose values they are; a name may be in another case.
+        names: names of the folders, outermost first, as the user wrote them.
+        columns: the columns with their values; names may differ in case.
         rest: the schema of the other columns.
     """
 
@@ -46,9 +46,9 @@ class FolderColumns:
         return cls(tuple(wanted), columns, rest)
 
     def refuse_other_types(self, files: Sequence[ListedFile], path: str) -> None:
-        """Raise PBIO_BAD_PARTITIONS if a column is a number or a date, and those of the files' folders are not.
+        """Raise PBIO_BAD_PARTITIONS if a column is a number or a date, but the existing folders' values are not.
 
-        A string is what a folder's name is, whatever it looks like.
+        A string column fits any folder names.
         """
         there = partition_schema(files)
         for name, column in zip(self.names, self.columns, strict=True):
@@ -59,10 +59,10 @@ class FolderColumns:
             if pa.types.is_date(type_) != pa.types.is_date(known) or pa.types.is_string(known):
                 raise PbioError(
                     "PBIO_BAD_PARTITIONS",
-                    f"the column {name} is of type {type_}, and its folders are of type {known}: both would be read as "
+                    f"the column {name} is of type {type_}, but its folders are of type {known}: both would be read as "
                     "strings",
                     file=path,
-                    hint="cast the column to a string if that is meant",
+                    hint="cast the column to a string if that is intended",
                 )
 
     def of_nulls(self) -> str:
@@ -87,13 +87,13 @@ class FolderColumns:
 
 
 def _column(schema: pa.Schema, name: str) -> pa.Field:
-    """The column that is to be folders. Raises PBIO_BAD_OPTION."""
+    """The column that becomes folders. Raises PBIO_BAD_OPTION."""
     same = [field for field in schema if field.name == name] or [
         field for field in schema if field.name.lower() == name.lower()
     ]
     if len(same) != 1:
         raise _refusal(
-            name, "several columns are called so" if same else "unknown column", did_you_mean(name, schema.names)
+            name, "several columns have this name" if same else "unknown column", did_you_mean(name, schema.names)
         )
     type_ = same[0].type
     if not (pa.types.is_integer(type_) or pa.types.is_string(type_) or pa.types.is_date(type_)):

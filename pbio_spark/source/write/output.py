@@ -1,4 +1,4 @@
-"""One file being written, and what is known of it when it is done."""
+"""A file being written, and its description when finished."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class WrittenFile:
     """A finished file.
 
     Attributes:
-        path: below the folder that it was written to, and below the one that it will be moved to.
-        points, sums: places to split it, and checksums of what lies between (`wire.hints.sidecar`).
-        ranges: what values the records hold there, of the first format; None without an outline.
+        path: relative to the folder that it was written to, and to the one that it will be moved to.
+        points, sums: places to split it, and checksums of the bytes between them (`wire.hints.sidecar`).
+        ranges: the ranges of values there, for the first format; None without an outline.
     """
 
     path: str
@@ -43,10 +43,10 @@ class WrittenFile:
 
 
 class OutputFile:
-    """A file of records of the first of some formats; it describes the others too.
+    """A file of records of the first of some formats; it also describes the others.
 
-    With `indexed` it takes bare records and interleaves FFS's index, else whole data items, of which `summed`
-    makes checksums, and `ranged` finds out what values they hold.
+    With `indexed` it takes bare records and interleaves FFS's index; otherwise it takes whole data items, with
+    checksums (`summed`) and ranges of values (`ranged`) if requested.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class OutputFile:
         self.records += count
 
     def _look_at(self, encoded: Encoded, crossings: Sequence[int]) -> None:
-        """Find out what values records hold, block by block."""
+        """Collect the ranges of values, block by block."""
         if self._ranges is not None:
             starts = encoded.offsets[:-1] + (encoded.buffer.address + ITEM_HEAD + self._format.header_size)
             for number, own in enumerate(np.split(starts, crossings), len(self._points)):
                 self._ranges.add(number, own)
 
     def _crossings(self, encoded: Encoded, last: int) -> list[int]:
-        """The rows that are the first ones at least `STEP` after the point before them."""
+        """The rows that are the first at least `STEP` bytes after the previous point."""
         rows: list[int] = []
         while True:
             row = int(np.searchsorted(encoded.offsets, last + STEP - self._size))
@@ -112,7 +112,7 @@ class OutputFile:
             last = self._size + int(encoded.offsets[row])
 
     def _write(self, data: object, ends: Sequence[int] = ()) -> None:
-        """Write bytes; with these offsets blocks end."""
+        """Write bytes; blocks end at these offsets."""
         view = memoryview(data)  # type: ignore[arg-type]
         self._file.write(view)
         if self._summed:
@@ -124,7 +124,7 @@ class OutputFile:
         self._size += view.nbytes
 
     def close(self) -> WrittenFile:
-        """Complete the file."""
+        """Finish the file."""
         if self._indexed is not None:
             self._indexed.close()
             self._size = self._file.tell()
@@ -134,5 +134,5 @@ class OutputFile:
         return WrittenFile(self.path, self._size, self.records, tuple(self._points), sums, ranges)
 
     def discard(self) -> None:
-        """Give the file up; what is written of it is removed with its folder."""
+        """Abandon the file; it is removed with its folder."""
         self._file.close()

@@ -1,4 +1,4 @@
-"""What an overwrite replaces: the data files that a read of the folder shows, and their sidecars; nothing else.
+"""What an overwrite replaces: the data files that a reader of the folder sees, and their sidecars; nothing else.
 
 A data file is one whose name and first bytes are those of one. Other files stay, and are named in the log. If they are
 the majority, or if old records would stay among the new ones, the overwrite was hardly meant, and is refused.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".ffs", ".pbio")
 THREADS = 16
 NAMED = 5
-"""How many of the files that stay a message names."""
+"""The most remaining files that a message names."""
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -78,7 +78,7 @@ def replaced_files(fs: AbstractFileSystem, root: str, folders: Collection[str] |
 
 
 def refuse_other_columns(fs: AbstractFileSystem, root: str, names: Sequence[str]) -> None:
-    """Raise PBIO_BAD_PARTITIONS if a folder is partitioned by other columns than the files that are to be added."""
+    """Raise PBIO_BAD_PARTITIONS if a folder is partitioned by other columns than the new files."""
     there = _columns(fs, root)
     if there is None or there == tuple(names):
         return
@@ -110,7 +110,7 @@ def _columns(fs: AbstractFileSystem, folder: str) -> tuple[str, ...] | None:
 
 
 def _is_beside(path: str, folders: Collection[str] | None) -> bool:
-    """Whether a file lies in none of some folders."""
+    """Whether a file is outside some folders."""
     return folders is not None and path.rpartition("/")[0] not in folders
 
 

@@ -1,4 +1,4 @@
-"""The format that files are written in: made of the columns, or one that is there already (option `writeFormat`)."""
+"""The format that files are written in: made from the columns, or an existing one (option `writeFormat`)."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 _ID = re.compile(r"(?:[0-9a-fA-F]{2}){8,12}")
 
 LOOKED_AT = 64
-"""How many files of a folder tell what its records are called: to look at all makes each append slower than before."""
+"""How many files of a folder are read for the name of its records: reading all would slow down every append."""
 
 
 def formats_to_write(options: Options, schema: pa.Schema, target: str | None) -> tuple[Format, ...]:
-    """The format for columns, and those to which it leads.
+    """The format for columns, and the targets of its transforms.
 
     Args:
-        target: the folder that is written to; None if it is none.
+        target: the target folder; None if the target is not a folder.
 
     Raises:
         PbioError: PBIO_UNSUPPORTED_TYPE, PBIO_BAD_LAYOUT for columns; PBIO_UNKNOWN_FORMAT and what `evolve` raises for
-            transforms; PBIO_BAD_OPTION for what a format that is there already does not leave open;
+            transforms; PBIO_BAD_OPTION for options that an existing format decides;
             PBIO_PATH_NOT_FOUND, PBIO_UNKNOWN_FORMAT, PBIO_SEVERAL_FORMATS if it is not found.
     """
     if options.write_format is not None:
@@ -55,10 +55,10 @@ def formats_to_write(options: Options, schema: pa.Schema, target: str | None) ->
 
 
 def files_there(path: str, without: Collection[str] = ()) -> list[ListedFile]:
-    """The files that a query of a folder reads; none if it is missing, or cannot be read as a whole anyway.
+    """The files that a query of a folder reads; none if it is missing, or unreadable as a whole.
 
     Args:
-        without: paths of files that do not count.
+        without: paths of files to ignore.
 
     """
     if not _is_there(path):
@@ -72,10 +72,10 @@ def files_there(path: str, without: Collection[str] = ()) -> list[ListedFile]:
 
 
 def formats_of(files: Iterable[ListedFile], options: Options) -> list[Format]:
-    """The formats of the records in files, of many only as some files tell."""
+    """The formats of the records in files; of many files, only some are read."""
     found = sorted(files, key=lambda file: file.modified)
     chosen = found if len(found) <= LOOKED_AT else [*found[:: -(-len(found) // (LOOKED_AT - 1))], found[-1]]
-    # Existing damage stays, but does not prevent writing new files beside it.
+    # Existing damage does not prevent writing new files beside it.
     bearing = Options(
         format_store=options.format_store, kafka=options.kafka, ignore_corrupt_files=True, ignore_missing_files=True
     )
@@ -83,7 +83,7 @@ def formats_of(files: Iterable[ListedFile], options: Options) -> list[Format]:
 
 
 def name_there(path: str, there: Iterable[Format]) -> str | None:
-    """The name under which records are added to a folder where the user gives none: its own, if it has one.
+    """The name of records added to a folder, if the user gives none: that of the existing records, if any.
 
     Raises PBIO_SEVERAL_FORMATS if it has several.
     """
@@ -96,7 +96,7 @@ def name_there(path: str, there: Iterable[Format]) -> str | None:
 def refuse_other_types(path: str, form: Format, there: Iterable[Format]) -> None:
     """Raise PBIO_CANNOT_MERGE or PBIO_NAME_COLLISION if records of a format would make a folder unreadable as a table.
 
-    Formats of other names do not count, nor does what cannot be a table, with the others or by itself.
+    Formats of other names do not count, nor do formats that cannot be a table anyway.
     """
     versions = [known for known in there if known.name == form.name and known.record != form.record]
     if not versions or not _is_table(versions) or not _is_table([form]):
@@ -128,7 +128,7 @@ def several_there(path: str, names: Collection[str]) -> PbioError:
         "PBIO_SEVERAL_FORMATS",
         f"the folder would hold records of several types: {', '.join(map(shown, names))}",
         file=path,
-        hint=f"say what the new records are with the option formatName={shown(next(iter(names)))}",
+        hint=f"name the new records with the option formatName={shown(next(iter(names)))}",
     )
 
 
@@ -143,7 +143,7 @@ def _given(options: Options, said: str | Record, target: str | None) -> tuple[Fo
         if value:
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"option {option_name(name)!r} means nothing beside writeFormat, which decides that",
+                f"option {option_name(name)!r} has no effect with writeFormat, which decides that",
                 hint="leave one of them out",
             )
     if isinstance(said, Record):
@@ -154,7 +154,7 @@ def _given(options: Options, said: str | Record, target: str | None) -> tuple[Fo
 
 
 def _find(options: Options, said: str, target: str | None) -> tuple[Format, tuple[Format, ...]]:
-    """The format that is meant, and all that are known where it was found."""
+    """The named format, and all known formats at its place."""
     if _ID.fullmatch(said):
         stored = tuple(store_of(options) or ())
         there = paths_to_formats((target,)) if target is not None and _is_there(target) else ()
@@ -163,7 +163,7 @@ def _find(options: Options, said: str, target: str | None) -> tuple[Format, tupl
     path, which = split_choice(said, _is_there)
     if not _is_there(path):
         reason = f"option 'writeFormat' does not name a file: {said!r}"
-        hint = 'it is FILE, FILE#NAME, FILE#ID, the ID of a format in formatStore, or JSON {"name": {"field": "type"}}'
+        hint = 'give FILE, FILE#NAME, FILE#ID, the ID of a format in formatStore, or JSON {"name": {"field": "type"}}'
         raise PbioError("PBIO_PATH_NOT_FOUND", reason, hint=hint)
     known = paths_to_formats((path,))
     return chosen_format(known, which, path), known

@@ -1,8 +1,8 @@
-"""Writing a folder of files: whole files or none.
+"""Writing a folder of files: complete files or none.
 
-Tasks write below a hidden staging folder, under names that no other attempt has. The commit moves what the successful
-attempts wrote into place, removes what an overwrite replaces, and leaves `_SUCCESS`; an abort removes the staging
-folder and nothing else. A task that outlives its failed job may leave a staging folder; no reader sees it.
+Tasks write to a hidden staging folder, under names that no other attempt uses. The commit moves the files of successful
+attempts into place, removes what an overwrite replaces, and creates `_SUCCESS`; an abort removes only the staging
+folder. A task that outlives its failed job may leave a staging folder; no reader sees it.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ if TYPE_CHECKING:
 
 OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
 OPEN_FILES = 64
-"""How many files of different folders a task keeps open; beyond that it ends the one that it used least recently."""
+"""How many files of different folders a task keeps open; beyond that it finishes the least recently used one."""
 OUTLINED = 256 << 10
-"""A file of so many bytes gets an outline, though it has one block. Measured: planning takes 0.5 ms with it instead of
-1 (of 500 kB) or 2.3 (3 MB), and a file that a filter leaves out is not read, which spares 2 to 4 more. Smaller files
-are read as fast as outlines."""
+"""A file of at least this many bytes gets an outline, even with one block. Measured: planning takes 0.5 ms with it
+instead of 1 (of 500 kB) or 2.3 (3 MB), and a file excluded by a filter is not read, which saves 2 to 4 ms more. Smaller
+files are read as fast as outlines."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput(WriterCommitMessage):
-    """What one task wrote.
+    """The result of one task.
 
     Attributes:
         files: with their paths below the staging folder, which are also their places in the target.
         overwrites: `partitionOverwriteMode` of the session, which only tasks get.
-        read: what the same query reads in the folder (see `being_read`).
+        read: what the query itself reads in the folder (see `being_read`).
     """
 
     files: tuple[WrittenFile, ...]
@@ -70,7 +70,7 @@ class TaskOutput(WriterCommitMessage):
 
 
 def refuse_space(path: str) -> None:
-    """Raise PBIO_CHANNEL_SPACE if files are to be written where a channel space is, or inside of one."""
+    """Raise PBIO_CHANNEL_SPACE if files would be written to or inside a channel space."""
     fs, root = locate(path)
     _refuse_spaces(fs, root)
 
@@ -90,7 +90,7 @@ def _refuse_spaces(fs: AbstractFileSystem, *folders: str) -> None:
 
 @says_reason_first
 class PbioWriter(DataSourceArrowWriter):
-    """Writes record batches of one schema to a folder. Made on the driver; a copy writes in each task."""
+    """Writes record batches of one schema to a folder. Created on the driver; a copy writes in each task."""
 
     def __init__(self, path: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
         """
@@ -99,7 +99,7 @@ class PbioWriter(DataSourceArrowWriter):
                 PBIO_BAD_OPTION and what `format_to_encoder` raises for a schema that cannot be written.
         """
         if options.checksums and options.index != "sidecar":
-            reason = f"checksums lie in the small file beside each file, which index={options.index} does not write"
+            reason = f"checksums are in the small file beside each file, which index={options.index} does not write"
             raise PbioError("PBIO_BAD_OPTION", reason, hint="leave out index, or checksums")
         self.path = path
         self.options = options
@@ -118,7 +118,7 @@ class PbioWriter(DataSourceArrowWriter):
                 hint="remove the link, or make the folder that it leads to",
             )
         if place is not None and place.kind != "folder":
-            reason = "the path is a file, and must be a folder"
+            reason = "the path is a file, but must be a folder"
             raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=path, hint="choose another path, or remove the file")
         if overwrite and options.partition_overwrite_mode != "dynamic":
             replaced_files(fs, root)
@@ -147,7 +147,7 @@ class PbioWriter(DataSourceArrowWriter):
 
     @property
     def formats(self) -> tuple[Format, ...]:
-        """What every file describes: the format of its records, and those that its transforms lead to."""
+        """The formats that every file describes: that of its records, and the targets of its transforms."""
         return (self.format, *self.priors)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutput:
@@ -165,8 +165,8 @@ class PbioWriter(DataSourceArrowWriter):
             raise
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make visible what was written, and then remove what it replaces: after a crash in between rows may be there
-        twice, beside a missing `_SUCCESS`, but none is lost."""
+        """Make the written files visible, then remove what they replace: after a crash in between rows may be
+        duplicated, without `_SUCCESS`, but none is lost."""
         fs, root = locate(self.path)
         with trouble(fs, root):
             self._commit(fs, root, [message for message in messages if isinstance(message, TaskOutput)])
@@ -208,11 +208,11 @@ class PbioWriter(DataSourceArrowWriter):
         with suppress(FileNotFoundError), trouble(fs, root):
             remove_folder(fs, f"{root}/{self.staging}")
         if self._is_new and is_local(fs):
-            with suppress(OSError):  # it holds something, or no task came as far as to make it
+            with suppress(OSError):  # it is not empty, or no task has created it
                 os.rmdir(root)
 
     def _replaced(self, fs: AbstractFileSystem, root: str, messages: Sequence[TaskOutput]) -> list[str]:
-        """What an overwrite removes: all data files, or those in the folders that are written to."""
+        """The files that an overwrite removes: all data files, or those in the written folders."""
         said: set[str | None] = {self.options.partition_overwrite_mode}
         if said == {None}:
             said = {message.overwrites and message.overwrites.lower() for message in messages}
@@ -220,7 +220,7 @@ class PbioWriter(DataSourceArrowWriter):
             return replaced_files(fs, root)
         refuse_other_columns(fs, root, self.folders.names)
         replaced = replaced_files(fs, root, {file.path.rpartition("/")[0] for m in messages for file in m.files})
-        # Planning did not know which files stay.
+        # Planning did not know which files remain.
         files = files_there(self.path, {full_path(fs, path) for path in replaced})
         self.folders.refuse_other_types(files, self.path)
         if self.options.write_format is None:
@@ -233,15 +233,15 @@ class PbioWriter(DataSourceArrowWriter):
         return replaced
 
     def _empty(self, fs: AbstractFileSystem, root: str) -> WrittenFile:
-        """A file without records, so that a folder without rows still has a schema.
+        """A file without records, so that a folder without rows has a schema.
 
-        It lies where rows without values for the partition columns would, since all files must be divided alike.
+        It is in the folder of rows with null partition columns, since all files must be partitioned alike.
         """
         path = f"{self.folders.of_nulls()}part-00000-{self.job[:8]}.ffs"
         return self.output(fs, f"{root}/{self.staging}", path).close()
 
     def _ranges(self, file: WrittenFile) -> tuple[Ranges, ...]:
-        """What the outline of a file says of its records; of the formats that have none, that they have none."""
+        """The ranges for the outline of a file, empty for formats without records."""
         if file.ranges is None:
             return ()
         blocks = len(file.points) + 1
@@ -254,7 +254,7 @@ class PbioWriter(DataSourceArrowWriter):
 
 
 class _Task:
-    """What one attempt of a task writes."""
+    """Writes for one attempt of a task."""
 
     def __init__(self, writer: PbioWriter, partition: int, attempt: int) -> None:
         self._writer = writer
@@ -292,7 +292,7 @@ class _Task:
                     self._done.append(self._open.pop(folder).close())
 
     def _file(self, folder: str) -> OutputFile:
-        """The open file of a folder; the one used last stands last."""
+        """The open file of a folder; the most recently used one is last."""
         file = self._open.pop(folder, None)
         if file is None:
             if len(self._open) == OPEN_FILES:

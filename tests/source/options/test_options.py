@@ -132,7 +132,7 @@ def test_what_replaces_nulls_keeps_its_digits() -> None:
 
 def test_seconds_and_dates_are_not_taken_for_milliseconds() -> None:
     for value in ("20260131", "1769817600"):
-        with pytest.raises(PbioError, match="milliseconds since 1970 are 1970-01-"):
+        with pytest.raises(PbioError, match="milliseconds since 1970, that is 1970-01-"):
             parse_options({"channel": "c", "startingTimestamp": value}, Scope.READ)
     for value, moment in (("1769817600000", 1769817600000000), ("0", 0), ("-5", -5000)):
         assert parse_options({"channel": "c", "startingTimestamp": value}, Scope.READ).starting_timestamp == moment
@@ -221,7 +221,7 @@ def test_settings_of_kafkas_clients_belong_to_a_store_in_kafka() -> None:
         ({"kafka.acks": "all"}, "'kafka.acks' is for a format store in Kafka, and there is none"),
         ({"kafka.acks": "all", "formatStore": "/formats"}, "'kafka.acks' is for a format store in Kafka"),
         ({"formatWait": "10s"}, "'formatWait' needs formatStore"),
-        ({"kafka": "all"}, "'all' has no setting's name"),
+        ({"kafka": "all"}, "'all' lacks the name of a setting"),
         ({"formatStore": "kafka://a/formats"}, "not the address of a topic"),
     ):
         with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\]") as caught:

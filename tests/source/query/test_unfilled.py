@@ -77,7 +77,7 @@ def test_a_field_of_another_unit_is_not_a_rename(
     file_of(tmp_path / "1.ffs", record_to_format(old), {"id": 1, "temp": 20.0})
     file_of(tmp_path / "2.ffs", record_to_format(new), {"id": 2, "temperature_k": 300.0})
     load(tmp_path, readerFormat="sensor@2")
-    assert ("if that means the same in the same unit, say so with fieldAliases" in caplog.text) == is_suspected
+    assert ("if that means the same in the same unit, use fieldAliases" in caplog.text) == is_suspected
 
 
 def test_the_same_of_the_fields_of_readerFormat(sensors: Path) -> None:  # noqa: N802 - the option's name
@@ -181,13 +181,11 @@ def test_whoever_names_all_columns_chose_none(sensors: Path, caplog: pytest.LogC
 
 def test_an_own_transform_that_no_record_goes_through(sensors: Path) -> None:
     up = json.dumps([{"from": "sensor@1", "to": "sensor@2", "ecode": "{ to.temperature_k = from.temp; }"}])
-    assert "say with readerFormat or .schema" in str(refused(sensors, transforms=up))
+    assert "name the wanted type with readerFormat or .schema" in str(refused(sensors, transforms=up))
     gone = json.dumps(
         [{"from": {"sensor": {"tt": "float64"}}, "to": "sensor@2", "ecode": "{ to.temperature_k = from.tt; }"}]
     )
-    assert "no record goes through the transform" in str(
-        refused(sensors, readerFormat=record_to_json(V2), transforms=gone)
-    )
+    assert "no record uses the transform" in str(refused(sensors, readerFormat=record_to_json(V2), transforms=gone))
     assert load(sensors, readerFormat=record_to_json(V2), transforms=gone, onUnfilled="warn")
 
 

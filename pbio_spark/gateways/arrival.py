@@ -1,4 +1,4 @@
-"""Whether a peer's machine is still there, and how much of what was sent has reached it, which Linux and macOS tell."""
+"""Whether a peer's machine still responds, and how many bytes have reached it, as Linux and macOS tell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Socket(Protocol):
-    """What is needed of a socket; asyncio gives no more of its own."""
+    """The part of a socket that is needed here and that asyncio exposes."""
 
     def fileno(self) -> int: ...
 
@@ -22,12 +22,12 @@ class Socket(Protocol):
 
 
 _ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-"""After so many seconds of silence the peer's machine is asked whether it is there, so often, so many times."""
+"""Keep-alive: seconds of silence before the first probe, between probes, and the number of probes."""
 
 
 def keep_alive(connection: Socket) -> None:
-    """Have a connection break within two minutes if the peer's machine is gone: silence alone is allowed."""
-    with suppress(OSError):  # not of TCP
+    """Make a connection break within two minutes if the peer's machine is gone; mere silence is allowed."""
+    with suppress(OSError):  # not TCP
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _ALIVE.items():
             if hasattr(socket, name):
@@ -35,7 +35,7 @@ def keep_alive(connection: Socket) -> None:
 
 
 def unconfirmed(connection: Socket) -> int:
-    """How many bytes the kernel has that the peer's machine has not confirmed. Raises OSError, ValueError if closed."""
+    """The bytes in the kernel that the peer's machine has not confirmed. Raises OSError, ValueError if closed."""
     said = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
     return int(struct.unpack("i", said)[0])
 

@@ -1,4 +1,4 @@
-"""`gateway.toml` -> what a gateway is told, each word checked.
+"""`gateway.toml` -> the configuration of a gateway, checked.
 
 >>> text_to_config("[limits]\\nconnections = 10\\n[evpath.stones]\\n3 = 'readings'").limits.connections
 10
@@ -24,8 +24,9 @@ class Tls:
     """How connections are encrypted; the section `[tls]`.
 
     Attributes:
-        certificate, key: the paths of PEM files: the gateway's certificate with those that vouch for it, and its key.
-        clients: the path of a PEM file of the authorities whose certificates clients must have; empty: they need none.
+        certificate, key: the paths of PEM files: the gateway's certificate chain, and its key.
+        clients: the path of a PEM file with the authorities that must have signed clients' certificates; empty: none
+            needed.
     """
 
     certificate: str
@@ -33,7 +34,7 @@ class Tls:
     clients: str = ""
 
     def context(self) -> ssl.SSLContext:
-        """What the standard library needs. Raises PBIO_BAD_OPTION for a file that is missing or another one."""
+        """The SSL context. Raises PBIO_BAD_OPTION for a missing or invalid file."""
         made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
             made.load_cert_chain(self.certificate, self.key)
@@ -52,7 +53,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All that a gateway is told.
+    """The configuration of a gateway.
 
     Attributes:
         tls: None if connections are not encrypted.
@@ -79,7 +80,7 @@ def read_config(path: str) -> Config:
     except UnicodeDecodeError:
         raise PbioError(
             "PBIO_BAD_OPTION",
-            "the gateway's configuration is not text in UTF-8",
+            "the gateway's configuration is not UTF-8",
             file=path,
             hint="save the file in UTF-8",
         ) from None
@@ -90,9 +91,9 @@ def read_config(path: str) -> Config:
 
 
 def text_to_config(text: str) -> Config:
-    """The configuration that TOML says.
+    """The configuration in TOML.
 
-    Raises PBIO_BAD_OPTION for what is not TOML and for values that cannot be, and PBIO_UNKNOWN_OPTION.
+    Raises PBIO_BAD_OPTION for invalid TOML and invalid values, and PBIO_UNKNOWN_OPTION.
     """
     try:
         said = tomllib.loads(text)
@@ -100,7 +101,7 @@ def text_to_config(text: str) -> Config:
         raise PbioError(
             "PBIO_BAD_OPTION",
             f"the gateway's configuration is not TOML: {error}",
-            hint="an example is in docs/events/gateways.md",
+            hint="docs/events/gateways.md has an example",
         ) from None
     check_keys(said, [own.name for own in fields(Config)], "the top level")
     return Config(

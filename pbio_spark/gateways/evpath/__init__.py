@@ -3,11 +3,11 @@
 settings    the settings of a gateway for them
 stream      bytes -> stone, formats, records
 entries     records of several connections -> one commit
-committer   when that is done
-room        how much memory connections hold together
+committer   decides when to commit
+room        limits the memory of all connections
 inward      `ThinGateway`: connections -> events of channels
 outward     `ThinSender`: events of a channel -> a connection
-link        that connection: what of it has arrived, and whether the peer is still there
+link        that connection: what has arrived, and whether the peer still responds
 """
 
 from pbio_spark.gateways.evpath.inward import ThinGateway

@@ -1,9 +1,9 @@
-"""When what connections have sent is committed: by time and by size, many of them together.
+"""Commits what connections have sent, many of them together, by time and by size.
 
-Archives of Grid events have a loop of their own (`grid.bindings.archive`): it refuses single events, relies on their
-numbers where the outcome of a commit is unknown, and tells producers. Here a stream ends at its first bad record,
-commits have numbers of their own, and a full disk is waited for, since nobody can be told. Only the waiting would be
-common.
+Archives of Grid events have a separate loop (`grid.bindings.archive`): it refuses single events, relies on their
+numbers if the outcome of a commit is unknown, and informs producers. Here a stream ends at its first bad record,
+commits have their own numbers, and the loop waits for a full disk, since it cannot inform anyone. Only the waiting
+would be common.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ log = logging.getLogger("pbio_spark.gateways")
 
 
 class Backlog:
-    """What one connection has sent, on its way into the space.
+    """The unpublished records of one connection.
 
     Attributes:
-        stone: that it was sent to.
-        events, bytes: that are not published yet.
-        published: how many events are.
-        error: why nothing more of it is published.
+        stone: the stone that they were sent to.
+        events, bytes: those not published yet.
+        published: the number of published events.
+        error: why no more are published.
     """
 
     def __init__(self, stone: Stone, producer: str, formats: Sequence[Format]) -> None:
@@ -53,18 +53,18 @@ class Backlog:
         self._changed = asyncio.Event()
 
     def put(self, taken: Taken) -> None:
-        """Take records that have come."""
+        """Add received records."""
         self._parts.append(taken)
         self.events += len(taken)
         self.bytes += len(taken.items)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left to be taken out."""
+        """Whether nothing is left to take."""
         return not self._parts
 
     def take(self, most: int) -> CommitPart:
-        """About so many bytes of what is there."""
+        """Take about `most` bytes."""
         parts = [self._parts.popleft()]
         size = len(parts[0].items)
         while self._parts and size + len(self._parts[0].items) <= most:
@@ -78,7 +78,7 @@ class Backlog:
         return CommitPart(records, self.published)
 
     def done(self, entry: CommitPart, events: int, size: int) -> None:
-        """Take note of what became of an entry that had so many events and bytes."""
+        """Note the outcome of an entry with the given numbers of events and bytes."""
         self.events -= events
         self.bytes -= size
         self.published += entry.published
@@ -89,7 +89,7 @@ class Backlog:
         self._changed.set()
 
     async def until(self, most: int) -> None:
-        """Wait until at most so many bytes are not published. Raises what is wrong with what was sent."""
+        """Wait until at most a number of bytes is unpublished. Raises the error of the stream."""
         while self.error is None and self.bytes > most:
             self._changed.clear()
             await self._changed.wait()
@@ -98,7 +98,7 @@ class Backlog:
 
 
 def columns_of(stone: Stone) -> Columns:
-    """The fields that say something of events."""
+    """The fields with metadata of events."""
     return Columns(None, stone.producer_field or None, stone.sequence or None, stone.event_time or None)
 
 
@@ -109,18 +109,18 @@ class Committer:
         self._space = space
         self._settings = settings
         self._waiting: dict[Backlog, float] = {}
-        """The sources that have something, and since when."""
+        """The sources with pending records, and since when."""
         self._events = self._bytes = 0
         self._wake, self._hurry = asyncio.Event(), asyncio.Event()
         self._ending = threading.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self, address: str) -> None:
-        """Begin; `address` is where the gateway listens."""
+        """Start; `address` is where the gateway listens."""
         self._task = asyncio.create_task(self._run(EntryPublisher(self._space, f"gateway {address}", self._ending)))
 
     async def stop(self) -> None:
-        """Commit all that is waiting, and end. What cannot be committed now is lost, which is logged."""
+        """Commit everything pending, and end. What cannot be committed now is lost, and logged."""
         self._ending.set()
         self._hurry.set()
         self._wake.set()
@@ -128,7 +128,7 @@ class Committer:
             await self._task
 
     def put(self, source: Backlog, taken: Taken) -> None:
-        """Have some records committed."""
+        """Queue records to be committed."""
         source.put(taken)
         self._events += len(taken)
         self._bytes += len(taken.items)
@@ -138,7 +138,7 @@ class Committer:
             self._hurry.set()
 
     async def finish(self, source: Backlog) -> None:
-        """Have all records of a source committed now. Raises what is wrong with them."""
+        """Commit all records of a source now. Raises their error."""
         if source in self._waiting:
             self._hurry.set()
         await source.until(0)
@@ -162,7 +162,7 @@ class Committer:
                 self._wake.set()
 
     def _take(self) -> list[tuple[Backlog, CommitPart]]:
-        """What the next commit is to have: something of each source, together about as much as a batch may have."""
+        """The content of the next commit: records of each source, together about as much as a batch allows."""
         most = self._settings.batch_bytes // len(self._waiting)
         taken = [(source, source.take(most)) for source in self._waiting if not source.is_empty]
         self._waiting = dict.fromkeys((source for source in self._waiting if not source.is_empty), 0.0)
@@ -170,7 +170,7 @@ class Committer:
         return taken
 
     async def _commit(self, publisher: EntryPublisher, taken: list[tuple[Backlog, CommitPart]]) -> None:
-        """Publish some records, and tell each source."""
+        """Publish records, and inform each source."""
         sizes = [(len(entry.records), len(entry.records.items)) for _, entry in taken]
         entries = [entry for _, entry in taken]
         try:

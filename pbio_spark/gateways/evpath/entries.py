@@ -1,7 +1,7 @@
-"""Records of several connections -> one commit; waits where the space's file system fails for a time.
+"""Records of several connections -> one commit; waits if the space's file system fails temporarily.
 
-What is wrong with one connection's records does not keep those of others from being published. A commit has a number,
-as a batch of a query has, so that one whose outcome was unknown can be made again.
+Bad records of one connection do not prevent those of others from being published. A commit has a number, like a batch
+of a query, so that a commit with unknown outcome can be repeated.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class CommitPart:
     """A connection's part of a commit.
 
     Attributes:
-        records: that are to be published.
-        first: the ordinal of the first of them in their stream.
-        published: how many of them are, when this is over: all, or those before the first that is wrong.
-        error: what is wrong with the first one that is not.
+        records: those to be published.
+        first: the ordinal of the first one in its stream.
+        published: how many were published in the end: all, or those before the first bad one.
+        error: the error of the first unpublished one.
     """
 
     records: Records
@@ -58,8 +58,8 @@ class EntryPublisher:
     def __init__(self, space: ChannelSpace, name: str, ending: threading.Event) -> None:
         """
         Args:
-            name: that the log shows as the beginning of the application's, which is another one in each run.
-            ending: set when what fails now is not to be tried again for long.
+            name: the prefix of the application's name in the log, which differs in each run.
+            ending: set when failures should not be retried for long.
         """
         self._space = space
         self._application = f"{name[:100]} {uuid.uuid4().hex}"
@@ -69,7 +69,7 @@ class EntryPublisher:
         self._number = 0
 
     def publish(self, entries: Sequence[CommitPart]) -> None:
-        """Publish all in one commit, if nothing keeps them from it; each entry is told what became of it."""
+        """Publish all in one commit, if possible; records the outcome in each entry."""
         ready = []
         try:
             self._patiently(self._space.history.catch_up)
@@ -87,14 +87,14 @@ class EntryPublisher:
                     entry.error = error
 
     def _prepare(self, entry: CommitPart) -> list[Prepared]:
-        """The events of an entry that are good, which are those before the first that is not."""
+        """The events of an entry before the first bad one."""
         try:
             return self._patiently(lambda: self._preparer.prepare(entry.records, self._space.find))
         except PbioError as error:
             if error.code in PASSING:
                 raise
             entry.error = error
-        except Exception as error:  # a sender's format may be of a kind that nobody has thought of
+        except Exception as error:  # a sender's format may be of an unforeseen kind
             if not isinstance(error, MorphError | EcodeError):
                 log.exception("evpath: the gateway has a defect, found while it read what a peer sent")
             entry.error = PbioError("PBIO_BAD_STREAM", f"the records cannot be read: {error}")
@@ -115,7 +115,7 @@ class EntryPublisher:
         return made
 
     def _commit(self, ready: Sequence[tuple[CommitPart, list[Prepared]]]) -> PbioError | None:
-        """Publish some entries in one commit; the reason if that cannot be. Raises what may be better later."""
+        """Publish entries in one commit; returns the error if impossible. Raises temporary errors."""
         if not ready:
             return None
         prepared = [one for _, own in ready for one in own]
@@ -123,7 +123,7 @@ class EntryPublisher:
             published = self._patiently(lambda: self._numbered(prepared))
         except PbioError as error:
             if error.code in PASSING:
-                self._number += 1  # which may be taken
+                self._number += 1  # the number may be taken
                 raise
             return error
         for entry, _ in ready:
@@ -133,13 +133,13 @@ class EntryPublisher:
         return None
 
     def _numbered(self, prepared: Sequence[Prepared]) -> Published:
-        """Publish events as the batch of the next number, which is free again if that fails for good."""
+        """Publish events as the batch of the next number, which becomes free again on permanent failure."""
         published = self._publisher.publish([prepared], (self._application, self._number), is_gapless=True)
         self._number += 1
         return published
 
     def _patiently(self, do: Callable[[], Result]) -> Result:
-        """Do something until the file system lets it, or the gateway ends."""
+        """Retry something until the file system permits it, or the gateway ends."""
         pause = _PAUSE
         while True:
             is_ending = self._ending.is_set()
@@ -154,6 +154,6 @@ class EntryPublisher:
 
 
 def _place(error: PbioError, record: int) -> None:
-    """Say which record of its stream an error is about."""
+    """Add to an error which record of its stream it concerns."""
     error.file = error.offset = None
     error.record = record

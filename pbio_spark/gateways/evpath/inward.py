@@ -1,4 +1,4 @@
-"""`ThinGateway`: what thin streams send becomes events of channels."""
+"""`ThinGateway`: turns thin streams into events of channels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("pbio_spark.gateways")
 _CHUNK = 1 << 18
 _MOST_KNOWN = 10_000
 _OWN = 1 << 16
-"""How many bytes every connection may hold, whatever others do."""
+"""How many bytes every connection may hold, independent of others."""
 
 
 class ThinGateway:
@@ -33,7 +33,7 @@ class ThinGateway:
     def __init__(
         self, space: ChannelSpace, settings: ThinSettings | None = None, limits: GatewayLimits | None = None
     ) -> None:
-        """`limits`: of which `memory` counts for all connections together; the others are those of each `Peer`."""
+        """`limits`: `memory` applies to all connections together; the others apply to each `Peer`."""
         self._space = space
         self._settings = settings or ThinSettings()
         self._room = ByteBudget((limits or GatewayLimits()).memory)
@@ -42,16 +42,16 @@ class ThinGateway:
         self._compiled: set[tuple[str, bytes]] = set()
 
     async def start(self, address: str) -> None:
-        """Begin to commit. What is wrong with a stone is logged now; its senders would only be let go."""
+        """Start committing. Errors of stones are logged now, since senders only see closed connections."""
         self._committer.start(address)
         await asyncio.to_thread(self._warn)
 
     async def stop(self) -> None:
-        """Commit what has come."""
+        """Commit what has arrived."""
         await self._committer.stop()
 
     async def serve(self, peer: Peer) -> None:
-        """Publish what a connection sends, until it ends, is wrong, or the gateway stops."""
+        """Publish what a connection sends, until it ends or fails, or the gateway stops."""
         stream = ThinStream(str(peer), most_bytes=peer.limits.frame, most_formats=self._settings.formats)
         connection = _Connection(self, peer, stream)
         try:
@@ -60,14 +60,14 @@ class ThinGateway:
             await connection.end()
 
     async def _source(self, stream: ThinStream, peer: Peer) -> Backlog:
-        """Where the events of a stream go, whose first format is known if it has to be."""
+        """The destination of a stream, whose first format is known if needed."""
         assert stream.stone is not None
         stone = self._settings.stones.get(stream.stone)
         if stone is None and not self._settings.create:
             known = ", ".join(map(str, sorted(self._settings.stones)[:10])) or "none"
             raise PbioError(
                 "PBIO_UNKNOWN_STONE",
-                f"there is no stone {stream.stone}",
+                f"unknown stone {stream.stone}",
                 hint=f"stones of this gateway: {known}; [evpath.stones] in its configuration names their channels",
             )
         stone = stone or Stone(f"stone-{stream.stone}")
@@ -75,14 +75,14 @@ class ThinGateway:
         return Backlog(stone, stone.producer or peer.name, stream.formats)
 
     async def compile(self, channel: str, form: Format) -> None:
-        """Compile what records of a format need, before they wait for a commit, which would keep others waiting.
+        """Compile what records of a format need before they join a commit, where others would have to wait.
 
-        What is wrong with the format is found once more when they are published.
+        Errors of the format are found again when they are published.
         """
         key = channel, form.id + form.body
         if key in self._compiled:
             return
-        async with self._compiling:  # each in its turn: one peer may bring a thousand formats
+        async with self._compiling:  # one at a time: a peer may bring a thousand formats
             await asyncio.to_thread(self._compile, channel, form)
         if len(self._compiled) >= _MOST_KNOWN:
             self._compiled.clear()
@@ -103,7 +103,7 @@ class ThinGateway:
                     log.warning("evpath: stone %d: %s", number, one_line(error))
 
     def _check(self, stone: Stone, formats: Sequence[Format] = ()) -> None:
-        """Raise what is wrong with the channel of a stone; make it of the first format, if that is to be."""
+        """Raise the error of a stone's channel; create the channel from the first format, if configured."""
         channel = self._channel(stone.channel, formats)
         RecordPreparer(self._space.formats).check_columns(channel.info, columns_of(stone))
 
@@ -121,12 +121,12 @@ class ThinGateway:
             return self._space.channel(name)  # another connection was faster
 
     def is_ready(self, stream: ThinStream) -> bool:
-        """Whether a stream has said all that is needed to find its channel."""
+        """Whether a stream has sent all that is needed to find its channel."""
         return stream.stone is not None and bool(stream.formats or not self._settings.create)
 
 
 class _Connection:
-    """One thin stream, and what of it is on its way."""
+    """One thin stream, and its pending records."""
 
     def __init__(self, gateway: ThinGateway, peer: Peer, stream: ThinStream) -> None:
         self._gateway = gateway
@@ -138,7 +138,7 @@ class _Connection:
         """How many of the stream's formats are compiled."""
 
     async def run(self) -> None:
-        """Take what comes. Raises what is wrong with it."""
+        """Process the stream. Raises its error."""
         stopping = asyncio.create_task(self._peer.stopping.wait())
         try:
             while data := await self._read(stopping):
@@ -149,7 +149,7 @@ class _Connection:
                 await self._gateway._committer.finish(self._source)
 
     async def end(self) -> None:
-        """Give back the room, and say how it went."""
+        """Release the memory, and log the outcome."""
         await self._gateway._room.give(self._held)
         stream, source = self._stream, self._source
         said = [] if stream.stone is None else [f"stone {stream.stone}"]
@@ -163,7 +163,7 @@ class _Connection:
         log.info("evpath: %s: %s", self._peer, "; ".join(said) or "nothing came")
 
     async def _read(self, stopping: asyncio.Task[bool]) -> bytes:
-        """What comes next; nothing at the end, or when the gateway stops.
+        """The next bytes; none at the end, or when the gateway stops.
 
         A stream may rest between two items as long as it likes: it cannot tell that a connection has been closed, and
         would lose its next event.
@@ -194,7 +194,7 @@ class _Connection:
         await self._hold()
 
     async def _hold(self) -> None:
-        """Have room for what is in memory, and wait while it is too much."""
+        """Reserve memory, and wait while there is too little."""
         source, room = self._source, self._gateway._room
         if source is not None:
             await source.until(2 * self._gateway._settings.batch_bytes)

@@ -1,4 +1,4 @@
-"""`OutwardLink`: a connection over which events are sent, and that knows how many of its bytes have arrived."""
+"""`OutwardLink`: a connection for sending events, which tracks how many bytes have arrived."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from pbio_spark.gateways.arrival import check_sound, unconfirmed
 from pbio_spark.gateways.text import system_reason
 
 _SLOW = 60.0
-"""The most seconds without any progress of what is sent."""
+"""The most seconds without progress."""
 _LOOK = 0.1
-"""How often it looks whether it is to stop, in seconds."""
+"""How often it checks whether to stop, in seconds."""
 _GRACE = 1.0
-"""How long what is being sent may take once it is to stop, in seconds."""
+"""How long pending data may take once it should stop, in seconds."""
 _CHUNK = 1 << 20
 _NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class StoppedError(Exception):
-    """It is to stop, and the peer does not take what is on its way."""
+    """The link must stop, but the peer does not take pending data."""
 
 
 class OutwardLink:
     """A connection to a peer that only reads.
 
     Its methods raise PBIO_DISCONNECTED if the peer has closed the connection, if it breaks, and if the peer takes
-    nothing for a minute; `StoppedError` if they are to stop meanwhile.
+    nothing for a minute; `StoppedError` if they must stop meanwhile.
     """
 
     def __init__(self, connection: socket.socket, place: str, hint: str, stop: threading.Event) -> None:
         """
         Args:
-            place: where the peer is, for errors.
+            place: the peer's address, for errors.
             hint: why it may have closed the connection.
-            stop: set when it is to stop.
+            stop: set when it must stop.
         """
         connection.setblocking(False)
         self._connection = connection
@@ -65,7 +65,7 @@ class OutwardLink:
                 rest, since = rest[sent:], time.monotonic()
 
     def confirm(self) -> None:
-        """Wait until the peer's machine has all that was sent."""
+        """Wait until the peer's machine has all sent bytes."""
         left, since, pause = unconfirmed(self._connection), time.monotonic(), 0.0005
         while left:
             self._check_sound()
@@ -79,14 +79,14 @@ class OutwardLink:
         self._check_sound()
 
     def watch(self, seconds: float) -> None:
-        """See for some time whether the peer closes the connection."""
+        """Watch for some time whether the peer closes the connection."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and not self._stop.is_set():
             select.select([self._connection], [], [], min(left, _LOOK))
             self.check_open()
 
     def check_open(self) -> None:
-        """See whether the connection is broken, or the peer has closed it: it reads nothing more then."""
+        """Check whether the connection is broken, or the peer has closed it and reads nothing more."""
         self._check_sound()
         try:
             said = self._connection.recv(1 << 12)
@@ -98,7 +98,7 @@ class OutwardLink:
             raise self._closed()
 
     def finish(self) -> None:
-        """Tell the peer that nothing more comes."""
+        """Tell the peer that nothing more will come."""
         try:
             self._connection.shutdown(socket.SHUT_WR)
         except OSError as error:
@@ -121,7 +121,7 @@ class OutwardLink:
             raise self._lost(error) from None
 
     def _check_patience(self, since: float) -> None:
-        """Raise if there has been no progress for too long."""
+        """Raise after too long without progress."""
         now = time.monotonic()
         if self._stop.is_set():
             self._deadline = self._deadline or now + _GRACE

@@ -1,8 +1,8 @@
 """`ThinSender`: a named subscriber of a channel that hands its events to a thin listener, such as an EVPath program.
 
 TCP tells that bytes have reached the peer's machine, not that its program has read them. The subscriber acknowledges
-what has reached it; what it had not acknowledged is sent again over the next connection. So an event comes at least
-once to the peer's machine, and is lost only if the peer's program ends with bytes that it has not read.
+what has reached the machine, and sends the rest again over the next connection. So an event reaches the peer's machine
+at least once, and is lost only if the peer's program ends with unread bytes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from pbio_spark.wire.writer import format_to_item
 log = logging.getLogger("pbio_spark.gateways")
 
 _CONNECT = 30.0
-"""The most seconds for a connection to be made."""
+"""The most seconds for connecting."""
 _WATCH = 0.25
 """How long, in seconds, the peer may take to close a connection on which it does not want events: before the first one,
 since afterwards nothing tells whether it has read them."""
 _ACKNOWLEDGE_EVERY = 0.5
 _LOOK = 0.2
-"""How often an idle sender looks whether its peer is still there, in seconds."""
+"""How often an idle sender checks that its peer still responds, in seconds."""
 _PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _PASSING = ("PBIO_NOT_LISTENING", "PBIO_DISCONNECTED")
 
@@ -42,7 +42,7 @@ class ThinSender:
     """Sends the events of a channel, in the channel's own format, to a stone of a thin listener.
 
     Attributes:
-        name: of the subscriber: a sender of this name resumes where the last one was.
+        name: of the subscriber: a sender of this name resumes where the last one left off.
         sent: how many events have reached the peer's machine.
     """
 
@@ -61,7 +61,7 @@ class ThinSender:
         Args:
             address: the host and the port of the listener.
             stone: its number there.
-            name: by default one made of the address and the stone.
+            name: by default made from the address and the stone.
             start, filter: as for `Channel.subscribe`.
             tls: encrypts the connection.
 
@@ -83,24 +83,25 @@ class ThinSender:
         self._tls = tls
         self._format = channel.format
         self._encoders: dict[pa.Schema, Encoder] = {}
-        # What is wrong with these is said before anything is sent.
+        # Errors of these are reported before anything is sent.
         if filter is not None:
             check_filter(filter, self._format.record)
         self._subscribe()
 
     def run(self, *, follow: bool = False, stop: threading.Event | None = None) -> int:
-        """Send what there is; how many events.
+        """Send available events; returns how many.
 
         Args:
-            follow: go on with what is published later, until `stop` is set, over new connections where one breaks.
-            stop: ends it in order.
+            follow: continue with later events until `stop` is set, reconnecting if a connection breaks.
+            stop: ends it in an orderly way.
 
         Raises:
-            PbioError: PBIO_NOT_LISTENING if nobody listens, and PBIO_DISCONNECTED if the peer closes the connection
-                before the first event, with `follow` only at the first connection; PBIO_DISCONNECTED if it breaks
-                later, without `follow` only; what `Subscription.deliveries` raises; PBIO_CANNOT_BE_NULL for an event
-                that the format cannot hold.
-            OSError: the file system fails; without `follow` only.
+                PbioError: PBIO_NOT_LISTENING if nothing listens, and PBIO_DISCONNECTED if the peer closes the
+                connection
+                    before the first event, with `follow` only at the first connection; PBIO_DISCONNECTED if it breaks
+                    later, only without `follow`; what `Subscription.deliveries` raises; PBIO_CANNOT_BE_NULL for an
+                    event that the format cannot represent.
+                OSError: the file system fails; only without `follow`.
         """
         stop = stop or threading.Event()
         pause, is_first = _PAUSE, True
@@ -157,7 +158,7 @@ class ThinSender:
         return link
 
     def _serve(self, link: OutwardLink, follow: bool, stop: threading.Event) -> None:
-        """Send over a connection what there is and, to follow, what comes, until the stop."""
+        """Send available events over a connection and, with `follow`, later ones until the stop."""
         with self._subscribe() as subscription:
             flight = _Flight(link, subscription, self._count)
             while True:
@@ -183,7 +184,7 @@ class ThinSender:
 
 
 class _Flight:
-    """Events that were sent, and whose bytes may not have reached the peer's machine yet."""
+    """Sent events whose bytes may not have reached the peer's machine yet."""
 
     def __init__(self, link: OutwardLink, subscription: Subscription, landed: Callable[[int], None]) -> None:
         self._link = link
@@ -193,7 +194,7 @@ class _Flight:
         self._since = time.monotonic()
 
     def add(self, events: int) -> None:
-        """Some more events; now and then it waits for them."""
+        """Add events; waits for them from time to time."""
         self._events += events
         if time.monotonic() - self._since > _ACKNOWLEDGE_EVERY:
             self.land()

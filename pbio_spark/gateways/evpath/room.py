@@ -1,4 +1,4 @@
-"""How much of the gateway's memory connections hold together."""
+"""Limits the memory that connections hold together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pbio_spark.errors import PbioError
 
 
 class ByteBudget:
-    """So many bytes, for whoever takes them first.
+    """A number of bytes, first come, first served.
 
     >>> room = ByteBudget(10)
     >>> room.take_now(6), room.take_now(6), room.free
@@ -27,7 +27,7 @@ class ByteBudget:
         return True
 
     async def take(self, count: int, seconds: float) -> None:
-        """Take some bytes as soon as they are free. Raises PBIO_LIMIT if that is not within so many seconds."""
+        """Take some bytes as soon as they are free. Raises PBIO_LIMIT after a timeout."""
         try:
             async with asyncio.timeout(seconds or None), self._given:
                 await self._given.wait_for(lambda: self.take_now(count))
@@ -39,7 +39,7 @@ class ByteBudget:
             ) from None
 
     async def give(self, count: int) -> None:
-        """Give some bytes back."""
+        """Release some bytes."""
         self.free += count
         async with self._given:
             self._given.notify_all()

@@ -13,15 +13,15 @@ from pbio_spark.gateways.tables import positive, table_to_settings
 
 @dataclass(frozen=True, slots=True)
 class Stone:
-    """Where the events for a stone go.
+    """The destination of the events for a stone.
 
     Attributes:
         channel: its name.
         producer: the name of the events' producer; empty: that of the peer.
-        producer_field: of the channel's type, that has the name of each event's producer; empty: none.
-        sequence: of the channel's type, a field with the numbers of each producer's events; an event whose number was
-            published before is not published again. Empty: none.
-        event_time: of the channel's type, a field with the time of each event; empty: none.
+        producer_field: the field of the channel's type with the name of each event's producer; empty: none.
+        sequence: the field of the channel's type with the numbers of each producer's events; an event whose number was
+            already published is not published again. Empty: none.
+        event_time: the field of the channel's type with the time of each event; empty: none.
     """
 
     channel: str

@@ -1,4 +1,4 @@
-"""The bytes of a thin stream -> the stone that it is for, its formats, and its records, as far as they have come."""
+"""The bytes of a thin stream -> its stone, formats and records, as they arrive."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pbio_spark.wire.container import LONGEST_HEAD
 
 STONE = re.compile(rb"\s*[Ss]tone\s+(\d{1,9})\s*")
 _MOST = 1 << 16
-"""The most records that are looked for at once."""
+"""The most records to find at once."""
 
 _HEAD = "a thin stream starts with 43 56 ff a9, then a comment `Stone N`, then formats and records as in an FFS file"
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Records of a stream, as items one after the other.
+    """Records of a stream, as consecutive items.
 
     Attributes:
         items: the bytes.
         lengths: int64, of the items.
-        numbers: int32, which of the stream's formats each record has.
+        numbers: int32, the index of each record's format among the stream's formats.
     """
 
     items: bytes
@@ -41,12 +41,12 @@ class Taken:
 
 
 class ThinStream:
-    """What one connection sends.
+    """The thin stream of one connection.
 
     Attributes:
-        stone: for which its records are; None before it says so.
-        records: how many have been taken.
-        error: what is wrong with the stream, once that is known. The records before it are sound items.
+        stone: the destination of its records; None until it is named.
+        records: how many have been read.
+        error: the error of the stream, once known. The records before it are sound items.
 
     >>> from pbio_spark.formats import Format
     >>> from pbio_spark.wire import FileWriter
@@ -68,7 +68,7 @@ class ThinStream:
         Args:
             name: of the peer, for errors.
             most_bytes: of one item.
-            most_formats: that the stream may describe.
+            most_formats: the most formats that the stream may describe.
         """
         self.stone: int | None = None
         self.records = 0
@@ -77,31 +77,31 @@ class ThinStream:
         self._most_bytes = most_bytes
         self._most_formats = most_formats
         self._rest = bytearray()
-        """The magic, then what is left of the stream after the last whole item."""
+        """The magic, then the rest of the stream after the last complete item."""
         self._gone = 0
-        """How many bytes of the stream were left out of `_rest` after its magic."""
+        """How many bytes of the stream were dropped from `_rest` after its magic."""
         self._needed = len(MAGIC)
-        """There is nothing to look at before `_rest` is so long."""
+        """The length that `_rest` must reach before it is worth parsing."""
         self._known: dict[bytes, Format] = {}
         self._walker = Walker()
 
     @property
     def formats(self) -> list[Format]:
-        """Those that the stream has described; records name them by their numbers here. It grows."""
+        """The formats described so far; records refer to them by index. It grows."""
         return self._walker.formats
 
     @property
     def waiting(self) -> int:
-        """How many bytes of an item have come that is not whole."""
+        """How many bytes of an incomplete item have arrived."""
         return len(self._rest) if self._rest[:4] != MAGIC else len(self._rest) - len(MAGIC)
 
     @property
     def is_cut(self) -> bool:
-        """Whether the stream ends inside of an item, if it ends now."""
+        """Whether the stream, if it ended now, would end inside an item."""
         return self.waiting > 0
 
     def feed(self, data: bytes) -> Taken:
-        """The records that are whole with some more bytes; none after an error."""
+        """The records that these bytes complete; none after an error."""
         self._rest += data
         if self.error is not None or len(self._rest) < self._needed:
             return _nothing()
@@ -123,7 +123,7 @@ class ThinStream:
         return made
 
     def _step(self, rest: bytes, position: int, taken: list[Taken]) -> int:
-        """Take some items; where the next one begins, which is `position` if it is not whole."""
+        """Read some items; returns where the next one begins, which is `position` if it is incomplete."""
         stop, after = Stop.OTHER, position
         if self.stone is not None:
             stop, after = self._walk(rest, position, taken)
@@ -136,13 +136,13 @@ class ThinStream:
         return after
 
     def _walk(self, rest: bytes, position: int, taken: list[Taken]) -> tuple[Stop, int]:
-        """Take records, up to an item of another kind. Raises PBIO_UNKNOWN_FORMAT."""
+        """Read records, up to an item of another kind. Raises PBIO_UNKNOWN_FORMAT."""
         data = np.frombuffer(rest, np.uint8)
         walked = self._walker.walk(data, position, min(_MOST, (len(rest) - position) // 8 + 1))
         starts, ends = walked.positions, walked.ends - address_of(data)
         unknown = np.flatnonzero(walked.formats < 0)
         count = int(unknown[0]) if len(unknown) else len(starts)
-        # What lies between records are comments and index blocks, of which the walk does not tell.
+        # Between records are comments and index blocks, which the walk does not report.
         before = np.concatenate([[position], ends[:count]])
         after = np.concatenate([starts[:count], [starts[count] if len(unknown) else walked.next]])
         first, pieces = 0, []
@@ -166,7 +166,7 @@ class ThinStream:
         return walked.stop, walked.next
 
     def _between(self, rest: bytes, start: int, end: int) -> PbioError | None:
-        """What is wrong with the comments between two places, if anything is."""
+        """The error in the comments between two places, if any."""
         scanner = self._scanner(rest, start)
         try:
             for item in scanner.items(end):
@@ -176,7 +176,7 @@ class ThinStream:
         return None
 
     def _single(self, rest: bytes, position: int) -> int:
-        """Take an item of any kind; where it ends, or `position` if it is not whole."""
+        """Read an item of any kind; returns where it ends, or `position` if it is incomplete."""
         if rest[position : position + 1] == b"\0":
             raise PbioError("PBIO_BAD_ITEM", "zeros, where an item should begin", offset=position)
         scanner = self._scanner(rest, position)
@@ -199,7 +199,7 @@ class ThinStream:
         return item.end
 
     def _note(self, scanner: Scanner, item: Item) -> None:
-        """Take note of a comment, or of a format or a record that comes too early. Raises PBIO_BAD_STREAM."""
+        """Process a comment, or refuse a format or a record that comes too early. Raises PBIO_BAD_STREAM."""
         if item.kind is ItemKind.COMMENT:
             said = STONE.fullmatch(scanner.comment(item))
             if said is not None and self.stone not in (None, int(said[1])):
@@ -222,14 +222,14 @@ class ThinStream:
                 size += 8 + int.from_bytes(head[4:8])
             case b"\3":
                 size = 8 + ((size & 0xFFFF) << 32 | int.from_bytes(head[4:8]))
-        # The head of a format has its ID, which may be wrong already.
+        # The head of a format has its ID, which may already be wrong.
         least = 4 if len(head) < 4 else LONGEST_HEAD if head[0] == ItemKind.FORMAT else 8
         self._needed = position + least
         if len(rest) >= self._needed and least > 4:
             if size > self._most_bytes:
                 raise PbioError(
                     "PBIO_LIMIT",
-                    f"an item claims {size} bytes, and {self._most_bytes} are allowed",
+                    f"an item claims {size} bytes, but only {self._most_bytes} are allowed",
                     offset=position,
                     hint="[limits] frame in the gateway's configuration is the limit",
                 )
@@ -242,7 +242,7 @@ class ThinStream:
 
     def _unlike(self, rest: bytes) -> PbioError:
         reason = f"this is not a thin stream: it starts with {rest[:4].hex(' ')}"
-        # Grid events have 4 bytes in front that say how long they are.
+        # Grid events begin with 4 bytes that give their length.
         is_grid = int.from_bytes(rest[:4]) + 4 == len(rest) and rest[4:5] == b"<"
         hint = "Grid messages go to the port of `pbio gateway serve --grid`" if is_grid else _HEAD
         return PbioError("PBIO_BAD_STREAM", reason, offset=0, hint=hint)
@@ -252,7 +252,7 @@ class ThinStream:
         if error.offset is not None:
             error.offset += self._gone
         if error.code == "PBIO_BAD_ITEM":
-            error.hint = None  # which is about files
+            error.hint = None  # the hint is about files
         return error.at(file=self._name)
 
 

@@ -3,7 +3,7 @@
 protocol   frames, messages, XML
 values     record types <-> elements: careful and compiled
 peers      connections and their state; `GridProducer` and `GridConsumer`
-settings   what a gateway is told
+settings   the settings of a gateway
 bindings   channels of a space, for producers and consumers
 """
 

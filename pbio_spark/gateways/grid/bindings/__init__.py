@@ -1,13 +1,13 @@
-"""Events and channels: what the peers of a gateway get of a space, and bring to it (grid-events 7).
+"""Events and channels: what peers of a gateway get from a space and send to it (grid-events 7).
 
-settings   (in `grid`) what a gateway is told
+settings   (in `grid`) the settings of a gateway
 catalog    names of events -> channels
 wishes     parameters of subscriptions
-news       one look for commits, for all
+news       watches for commits, for all subscriptions
 feed       a channel -> a consumer
-named      named subscribers: the last connection that asks for a name has it
+named      named subscribers: the last connection that asks for a name gets it
 archive    producers -> channels
-made       a type for an event that nothing describes
-directory  which gateways a space has
-gateway    `GridGateway`, which all of this makes
+made       a type for an undescribed event
+directory  the gateways of a space
+gateway    `GridGateway`, which uses all of this
 """

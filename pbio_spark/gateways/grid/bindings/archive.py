@@ -1,7 +1,7 @@
 """Events of producers -> channels, in commits of many (grid-events 7).
 
-Nothing in the protocol answers an event. The answer to an `UnsubscribeRequest` is what a producer can rely on: with
-`Success`, all events that it sent before are durable.
+The protocol does not acknowledge events. A producer can rely on the answer to an `UnsubscribeRequest`: with `Success`,
+all events that it sent before are durable.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ log = logging.getLogger("pbio_spark.gateways")
 
 _SEQUENCE, _TIME = "\0sequence", "\0time"
 _MOST_WAITING = 16
-"""How many batches may wait before producers are read no further."""
+"""How many batches may wait before the gateway stops reading from producers."""
 _TRIES, _PAUSE = 5, 0.2
 
 
 class PendingEvent(NamedTuple):
-    """An event on its way into a channel."""
+    """An event to be published."""
 
     values: dict[str, Any]
     time: datetime
@@ -45,18 +45,18 @@ class PendingEvent(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Inflow:
-    """What one subscription hands over.
+    """The events that one subscription hands over.
 
     Attributes:
         channel: for its events.
         producer: the name of their producer.
         refused: how many events could not be read, and the first reason.
-        dropped: how many elements the channel's type has no field for.
-        known: how many events there were already.
-        last: the last sequence number that came.
-        error: why nothing more is taken.
-        failed: called once, when that is so.
-        waiting: how many events are not committed yet.
+        dropped: how many elements have no field in the channel's type.
+        known: how many events were already published.
+        last: the last sequence number received.
+        error: why no more events are accepted.
+        failed: called once, when that happens.
+        waiting: how many events are not yet committed.
     """
 
     channel: Channel
@@ -75,7 +75,7 @@ class Inflow:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def refuse(self, error: PbioError) -> None:
-        """Note an event that cannot be taken."""
+        """Note an event that cannot be accepted."""
         self.refused += 1
         where = f" ({error.field})" if error.field else ""
         self.reason = self.reason or f"{error.reason}{where}"
@@ -85,19 +85,19 @@ class Inflow:
             )
 
     def tell(self) -> None:
-        """Have it known if nothing more is taken."""
+        """Report that no more events are accepted, if so."""
         if self.error is not None and self.failed is not None:
             failed, self.failed = self.failed, None
             log.warning("grid: %s: nothing more is archived: %s", self.producer, self.error.reason)
             failed()
 
     def said(self) -> str | None:
-        """What a producer is told at the end, for people."""
+        """What a producer is told at the end, as readable text."""
         return Handed(self.refused, self.reason, self.known, self.producer, self.dropped).to_text()
 
 
 class Archive:
-    """Commits what inflows have, once an event has waited for `linger` seconds or enough have come."""
+    """Commits the events of inflows, once one has waited for `linger` seconds or enough have arrived."""
 
     def __init__(self, space: ChannelSpace, settings: GridSettings, news: News) -> None:
         self._space = space
@@ -110,11 +110,11 @@ class Archive:
         self._is_ending = False
 
     def start(self) -> None:
-        """Begin."""
+        """Start."""
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Commit what waits, and end."""
+        """Commit pending events, and end."""
         self._is_ending = True
         self._came.set()
         self._hurry.set()
@@ -122,7 +122,7 @@ class Archive:
             await asyncio.wait([self._task])
 
     async def take(self, inflow: Inflow, subscription: Incoming, item: Item, size: int) -> None:
-        """An event came. It waits while much is not committed yet."""
+        """Add an event; waits while too much is uncommitted."""
         if inflow.error is not None:
             return
         try:
@@ -149,7 +149,7 @@ class Archive:
                 await self._room.wait()
 
     async def settle(self, inflow: Inflow) -> str | None:
-        """Commit what the inflow has now; what to tell its producer. Raises PbioError for what is not durable."""
+        """Commit the inflow's pending events; returns what to tell its producer. Raises PbioError for lost events."""
         while inflow.waiting and inflow.error is None:
             if self._task is None or self._task.done():
                 raise PbioError("PBIO_DISCONNECTED", "the gateway stops, and the last events are not durable")
@@ -196,7 +196,7 @@ class Archive:
             inflow.tell()
 
     def _publish(self, taken: Sequence[tuple[Inflow, list[PendingEvent]]]) -> None:
-        """Publish all in one commit; if that fails, each inflow alone, so that one does not stand in another's way."""
+        """Publish all in one commit; if that fails, each inflow separately, so that none blocks another."""
         made: list[tuple[Inflow, list[Submission], int]] = []
         for inflow, rows in taken:
             try:
@@ -214,7 +214,7 @@ class Archive:
         by_inflow = dict(taken)
         for alone in made:
             if unknown is not None and not _are_numbered(alone[1]):
-                alone[0].error = unknown  # published again, they could be there twice
+                alone[0].error = unknown  # publishing again could duplicate them
                 continue
             try:
                 self._try(alone[1], [alone])
@@ -225,7 +225,7 @@ class Archive:
                     alone[0].error = error
 
     def _one_by_one(self, inflow: Inflow, rows: Sequence[PendingEvent], error: PbioError) -> None:
-        """Publish events of which some do not suit the channel: the others."""
+        """Publish those events that suit the channel."""
         if len(rows) == 1:
             inflow.refuse(error)
             return
@@ -240,7 +240,7 @@ class Archive:
                 self._one_by_one(inflow, half, again)
 
     def _try(self, submissions: list[Submission], made: Sequence[tuple[Inflow, list[Submission], int]]) -> None:
-        """Publish; what may or may not have happened is tried again, where the events have numbers."""
+        """Publish; if the outcome is unknown, retry, provided that the events have numbers."""
         for left in reversed(range(_TRIES)):
             try:
                 published = self._space.publish(submissions) if submissions else None
@@ -278,19 +278,19 @@ _OF_EVENTS = {
     "PBIO_RECORD_TOO_LARGE",
     "PBIO_BAD_STRING",
 }
-"""What is wrong with events, rather than with the space."""
+"""The codes of errors in events rather than in the space."""
 
 
 def is_other(event: XmlElement, subscription: Incoming) -> bool:
-    """Whether an event is not of the name that its subscription is for."""
+    """Whether an event's name differs from that of its subscription."""
     return (event.name, event.namespace) != (subscription.name.name, subscription.name.namespace)
 
 
 def other_to_error(event: XmlElement, subscription: Incoming) -> PbioError:
-    """PBIO_BAD_VALUE for such an event."""
+    """PBIO_BAD_VALUE for an event of another name."""
     own, name = subscription.name, event.name[:80]
     where = "" if event.name != own.name else f" of the name space {event.namespace[:120]!r}"
-    return PbioError("PBIO_BAD_VALUE", f"the subscription is for {own.name!r}, and the event is {name!r}{where}")
+    return PbioError("PBIO_BAD_VALUE", f"the subscription is for {own.name!r}, but the event is {name!r}{where}")
 
 
 def _are_numbered(submissions: Sequence[Submission]) -> bool:
@@ -298,7 +298,7 @@ def _are_numbered(submissions: Sequence[Submission]) -> bool:
 
 
 def _to_row(item: Item, subscription: Incoming) -> PendingEvent:
-    """What is to be published of an event. Raises PbioError for one that cannot be."""
+    """The row to publish for an event. Raises PbioError if it cannot be published."""
     if isinstance(item, PbioError):
         raise item
     if isinstance(item, ReceivedEvent):
@@ -311,7 +311,7 @@ def _to_row(item: Item, subscription: Incoming) -> PendingEvent:
 
 
 def rows_to_submissions(inflow: Inflow, rows: Sequence[PendingEvent]) -> list[Submission]:
-    """Events as submissions: those with numbers, and those without, in the order in which they came.
+    """Events as submissions: those with numbers, and those without, in the order of arrival.
 
     Raises PBIO_BAD_VALUE for values that do not fit the channel's type.
     """

@@ -15,7 +15,7 @@ from pbio_spark.gateways.grid.values.compiled import EventWriter
 from pbio_spark.gateways.grid.values.plan import TIME, EventPlan, record_to_plan
 
 DIRECTORY = "gateways"
-"""The channel in which gateways enter themselves; it is not offered as an event."""
+"""The channel in which gateways register; it is not offered as an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Offered:
 
 
 class Catalog:
-    """The channels of a space, as events of a gateway. Threads may share one."""
+    """The channels of a space as events of a gateway. Threads may share one."""
 
     def __init__(self, space: ChannelSpace, settings: GridSettings) -> None:
         self.space = space
@@ -103,7 +103,7 @@ class Catalog:
         return name.name if name.namespace == EVENTS and not self._settings.only_names else None
 
     def plan(self, name: EventName, record: Record, fields: tuple[str, ...] = ()) -> EventPlan:
-        """How the events of a channel's type are written, or some of their fields.
+        """The plan for writing events of a channel's type, or some of their fields.
 
         Raises PBIO_UNSUPPORTED_TYPE for a type that XML cannot show, PBIO_REFUSED for unknown fields.
         """
@@ -113,7 +113,7 @@ class Catalog:
         return self._plans[key]
 
     def writer(self, name: EventName, record: Record, fields: tuple[str, ...] = ()) -> EventWriter:
-        """What writes them. Raises what `plan` raises."""
+        """The writer of such events. Raises what `plan` raises."""
         key = name, record, fields
         if key not in self._writers:
             self._writers[key] = EventWriter(self.plan(name, record, fields))

@@ -1,6 +1,6 @@
-"""The directory of gateways: a channel of the space in which each gateway enters itself (grid-events 7).
+"""The directory of gateways: a channel of the space in which each gateway registers (grid-events 7).
 
-The paper has consumers ask an LDAP server which producer offers which events. Here they ask the space.
+In the paper, consumers ask an LDAP server which producer offers which events. Here they ask the space.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def _entry_type() -> Record:
 
 @dataclass(frozen=True, slots=True)
 class GatewayEntry:
-    """A gateway, as it entered itself.
+    """A gateway, as it registered.
 
     Attributes:
         address: where it listens.
-        names: of the events that it has.
-        expires: when it counts as gone unless it enters itself again.
+        names: names of the events that it offers.
+        expires: when it counts as gone unless it renews its entry.
     """
 
     address: str
@@ -54,7 +54,7 @@ class GatewayEntry:
 
 
 def gateways(space: ChannelSpace, now: datetime | None = None) -> list[GatewayEntry]:
-    """The gateways of a space that are there, by address."""
+    """The active gateways of a space, by address."""
     try:
         channel = space.channel(DIRECTORY)
     except PbioError as error:
@@ -72,7 +72,7 @@ def gateways(space: ChannelSpace, now: datetime | None = None) -> list[GatewayEn
 
 
 class DirectoryEntry:
-    """The entry of this gateway, renewed as long as it runs."""
+    """The entry of this gateway, renewed while it runs."""
 
     def __init__(self, space: ChannelSpace, address: str, seconds: float, names: Callable[[], list[EventName]]) -> None:
         self._space = space
@@ -82,12 +82,12 @@ class DirectoryEntry:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Enter the gateway, and renew that. Raises PbioError if the space cannot be written to."""
+        """Register the gateway, and renew the entry. Raises PbioError if the space cannot be written to."""
         await asyncio.to_thread(self._enter, self._seconds)
         self._task = asyncio.create_task(self._renew())
 
     async def stop(self) -> None:
-        """Enter that the gateway is gone."""
+        """Record that the gateway is gone."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

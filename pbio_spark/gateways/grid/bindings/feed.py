@@ -1,4 +1,4 @@
-"""Events of a channel -> a consumer: one task for each subscription. What is not sent yet waits in the log."""
+"""Events of a channel -> a consumer: one task for each subscription. Unsent events wait in the log."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ log = logging.getLogger("pbio_spark.gateways")
 _MOST_EVENTS, _MOST_CHARS = 512, 1 << 18
 _ACKNOWLEDGE_EVERY, _LAST_LOOKS = 0.5, 20
 _LONGEST_WAIT = 30.0
-"""Seconds after which an idle subscription looks for events anyway, which also shows that it is there."""
+"""Seconds after which an idle subscription checks for events anyway, which also records its presence."""
 
 
 @dataclass(slots=True)
 class ChannelReading:
-    """Where the events of a wish come from.
+    """The source of the events of a request.
 
     Attributes:
-        subscription: to the channel, or to one that is derived for the wish.
+        subscription: to the channel, or to one derived for the request.
         writer: of its events.
-        wish: what the consumer wants.
+        wish: the request of the consumer.
     """
 
     subscription: Subscription
@@ -46,9 +46,9 @@ class ChannelReading:
     _events: Iterator[ChannelEvent] | None = None
 
     def messages(self) -> list[tuple[Position, str | PbioError]]:
-        """Some of the events that are there now, as XML; an error for one that XML cannot show. It blocks.
+        """Some available events as XML, or errors for those that XML cannot represent. Blocks.
 
-        Raises PbioError if there will be no more.
+        Raises PbioError if no more will come.
         """
         found: list[tuple[Position, str | PbioError]] = []
         size = 0
@@ -60,7 +60,7 @@ class ChannelReading:
             except PbioError:
                 if not found:
                     raise
-                event = None  # raised again after the events before it
+                event = None  # raised again after the preceding events
             if event is None:
                 self._events = None
                 break
@@ -70,7 +70,7 @@ class ChannelReading:
         return found
 
     def to_text(self, event: ChannelEvent) -> str | PbioError:
-        """The XML of an event's element, or why there is none."""
+        """The XML of an event's element, or the error."""
         values = self.writer.plan.some(event.values) if self.wish.fields else event.values
         try:
             text = self.writer.write(values, event.event_time or event.published)
@@ -78,7 +78,7 @@ class ChannelReading:
             return error
         if self.wish.after is None and self.wish.subscriber is None:
             return text
-        # A consumer that comes back says where it was.
+        # A returning consumer names its position.
         tail = f"</{self.writer.plan.name}>"
         where = f'<{POSITION} xmlns="{CHANNELS}">{event.position}</{POSITION}>'
         return f"{text.removesuffix(tail)}{where}{tail}"
@@ -93,16 +93,16 @@ def open_reading(
     since: Position | None = None,
     name: str | None = None,
 ) -> ChannelReading:
-    """Subscribe to what a consumer wants. It blocks.
+    """Subscribe as a consumer requests. Blocks.
 
-    A `Filter` makes a channel that is derived at the sources, shared with equal ones. From an earlier position on, and
-    for a named subscriber, which may have been away, the events are there already, and are filtered here. Without
-    `After` they begin at `since`, or now.
+    A `Filter` makes a channel that is derived at the sources, shared with equal filters. From an earlier position on,
+    and for a named subscriber, which may have been away, existing events are filtered here. Without `After`, events
+    begin at `since`, or now.
 
     Args:
-        name: that the space has for a named subscriber; it resumes where it was, unless it says at which position.
+        name: a named subscriber's name in the space; it resumes where it left off, unless it gives a position.
 
-    Raises PbioError for a wish that cannot be fulfilled.
+    Raises PbioError for a request that cannot be fulfilled.
     """
     channel = offered.channel
     record = channel.format.record
@@ -129,12 +129,12 @@ def open_reading(
 
 
 class Arrivals:
-    """How far the events of a named subscriber have come: to the peer's machine, as the system tells.
+    """Tracks how many events of a named subscriber have reached the peer's machine, as the system tells.
 
-    Nothing in the protocol acknowledges an event.
+    The protocol does not acknowledge events.
 
     Attributes:
-        reached: the position before which all events are sent, or not wanted.
+        reached: the position before which all events are sent or unwanted.
     """
 
     def __init__(self, session: Session, subscription: Subscription) -> None:
@@ -147,17 +147,17 @@ class Arrivals:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something is sent that may not have arrived."""
+        """Whether sent events may not have arrived."""
         return bool(self._marks)
 
     def note(self) -> None:
-        """Remember how many bytes must arrive for all that was reached."""
+        """Note how many bytes must arrive for all events before `reached`."""
         if self._subscription.name is not None and self.reached > self._last:
             self._last = self.reached
             self._marks.append((self._link.written, self.reached))
 
     async def acknowledge(self, every: float = _ACKNOWLEDGE_EVERY) -> None:
-        """Keep in the space what has arrived, not more often than so many seconds. Raises PbioError, OSError."""
+        """Acknowledge arrived events in the space, at most once in a number of seconds. Raises PbioError, OSError."""
         now = time.monotonic()
         if not self._marks or now - self._looked < every:
             return
@@ -165,16 +165,16 @@ class Arrivals:
         there = [position for written, position in self._marks if written <= arrived]
         if there:
             await asyncio.shield(asyncio.to_thread(self._subscription.acknowledge, there[-1]))
-            for _ in there:  # not before: if this is cancelled, it is done again at the end
+            for _ in there:  # only now: if this is cancelled, it is repeated at the end
                 self._marks.popleft()
 
     async def finish(self) -> None:
-        """The same at the end, when what was sent may need a moment. Raises PbioError."""
+        """Acknowledge at the end, when sent bytes may need a moment. Raises PbioError."""
         self.note()
         for _ in range(_LAST_LOOKS):
             try:
                 await self.acknowledge(0.0)
-            except OSError:  # the connection has ended: what has not arrived comes again
+            except OSError:  # the connection has ended: what has not arrived is sent again later
                 return
             if not self._marks:
                 return
@@ -199,7 +199,7 @@ class Feed:
         try:
             await self._run()
         except PbioError as error:
-            if error.code == "PBIO_LIMIT":  # the peer does not read, and cannot be told anything
+            if error.code == "PBIO_LIMIT":  # the peer does not read, so it cannot be informed
                 self._session.fail(error)
             else:
                 await self._end(error)
@@ -236,7 +236,7 @@ class Feed:
                 return
 
     async def _close(self) -> None:
-        """Subscribe no longer; what has arrived in the end is acknowledged."""
+        """End the subscription; acknowledge what has arrived."""
         try:
             await self._arrivals.finish()
         except (PbioError, OSError) as error:
@@ -250,7 +250,7 @@ class Feed:
         return await self._send(*held)
 
     async def _send(self, position: Position, text: str | PbioError) -> bool:
-        """Send an event, or why there is none; whether it was the last."""
+        """Send an event or its error; returns whether it was the last."""
         if isinstance(text, PbioError):
             where = f" ({text.field})" if text.field else ""
             await self._session.send(Event(self._outgoing.theirs, None, text.code, f"{text.reason}{where}"))
@@ -261,12 +261,12 @@ class Feed:
             return False
         self._left -= 1
         if self._left == 0:
-            await self._arrivals.finish()  # now: the consumer may go as soon as it knows that this was the last
+            await self._arrivals.finish()  # now: the consumer may leave once it knows that this was the last
             await self._session.unsubscribe(self._outgoing)
         return self._left == 0
 
     async def _end(self, error: PbioError) -> None:
-        """Tell the consumer why no more events come."""
+        """Tell the consumer why no more events will come."""
         log.warning("grid: %s: a subscription ends: %s", self._session.link.address, error.reason)
         try:
             await self._session.send(Event(self._outgoing.theirs, None, error.code, error.reason))

@@ -38,8 +38,8 @@ _CONSUMERS = tuple(KNOWN)
 class GridGateway:
     """Serves a space to Grid peers; a half of a `Server`.
 
-    A producer and a consumer send the same `SubscribeRequest`. Where the settings let peers hand over events of its
-    name, one that asks for nothing in particular is taken for either, until it sends an event or `wait` is over.
+    A producer and a consumer send the same `SubscribeRequest`. If the settings let peers hand over events of its name,
+    a peer that requests nothing specific may be either, until it sends an event or `wait` is over.
     """
 
     name = "grid"
@@ -55,7 +55,7 @@ class GridGateway:
         self._named = NamedSubscribers(space, self._settings)
 
     async def start(self, address: str) -> None:
-        """Begin, and enter the gateway in the directory."""
+        """Start, and register the gateway in the directory."""
         await self._news.start()
         self._archive.start()
         for name, error in await asyncio.to_thread(self._catalog.lacking):
@@ -74,14 +74,14 @@ class GridGateway:
         await self._entry.start()
 
     async def stop(self) -> None:
-        """End: what was acknowledged is durable."""
+        """End; acknowledged events are durable."""
         await self._archive.stop()
         if self._entry is not None:
             await self._entry.stop()
         await self._news.stop()
 
     async def serve(self, peer: Peer) -> None:
-        """Deal with a connection; when the gateway stops, end its subscriptions in order."""
+        """Serve a connection; when the gateway stops, end its subscriptions properly."""
         session = Session(peer, self)
         running = asyncio.create_task(session.run())
         stopping = asyncio.create_task(peer.stopping.wait())
@@ -100,7 +100,7 @@ class GridGateway:
                 await asyncio.wait([running])
 
     async def _dismiss(self, session: Session) -> None:
-        """Unsubscribe from both sides; what producers have sent becomes durable."""
+        """Unsubscribe on both sides; what producers have sent becomes durable."""
 
         async def end(one: Outgoing | Incoming) -> None:
             with suppress(PbioError, OSError):
@@ -110,14 +110,14 @@ class GridGateway:
         if ending:
             await asyncio.wait(ending)
 
-    # what peers ask
+    # requests of peers
 
     async def named(self, session: Session) -> list[EventName]:
         """Part of `Role`."""
         return await asyncio.to_thread(self._catalog.names)
 
     async def queried(self, session: Session, request: QueryRequest) -> XmlElement:
-        """Part of `Role`: the last event of the channel."""
+        """Implements `Role`: the last event of the channel."""
         return await asyncio.to_thread(self._query, request.parameters)
 
     def _query(self, parameters: XmlElement) -> XmlElement:
@@ -137,14 +137,14 @@ class GridGateway:
         if last is None:
             raise PbioError(
                 "PBIO_REFUSED",
-                f"there has been no event {offered.name.name!r} yet",
+                f"no event {offered.name.name!r} has been published yet",
                 hint="subscribe to be given the first one, or ask again later",
             )
         values = writer.plan.some(last.values) if wish.fields else last.values
         return parse(writer.write(values, last.event_time or last.published).encode())
 
     async def subscribed(self, session: Session, request: SubscribeRequest, own: str) -> Outgoing | Incoming:
-        """Part of `Role`: a subscriber, or an archive, or either until it is known."""
+        """Implements `Role`: a subscriber, an archive, or either until that is known."""
         if len(session.subscriptions) >= self._settings.subscriptions:
             raise PbioError(
                 "PBIO_LIMIT",
@@ -206,18 +206,18 @@ class GridGateway:
             return None
 
     def create(self, name: EventName, event: XmlElement) -> Channel:
-        """The channel of a new event, as its first message has it. It blocks."""
+        """The channel for a new event, created from its first message. Blocks."""
         channel = self._catalog.channel_name(name)
         assert channel is not None
         return self._space.create_channel(channel, node_to_record(event, channel), exist_ok=True)
 
     @property
     def archive(self) -> Archive:
-        """What commits the events of producers."""
+        """The archive that commits the events of producers."""
         return self._archive
 
     def claim(self, session: Session, channel: str, producer: str) -> None:
-        """Be the only connection that numbers a producer's events of a channel. Raises PBIO_REFUSED if there is one."""
+        """Claim the numbering of a producer's events on a channel. Raises PBIO_REFUSED if another connection has it."""
         owner = self._producers.setdefault((channel, producer), session)
         if owner is not session and not owner.is_over:
             reason = f"another connection hands over events to {channel!r} as {producer!r}"
@@ -225,18 +225,18 @@ class GridGateway:
         self._producers[channel, producer] = session
 
     def release(self, session: Session, channel: str, producer: str) -> None:
-        """Be it no longer."""
+        """Release such a claim."""
         if self._producers.get((channel, producer)) is session:
             del self._producers[channel, producer]
 
     async def to_consumer(self, session: Session, incoming: Incoming, since: Position | None) -> None:
-        """A peer that has sent nothing is a consumer: from what came since it asked, it gets events."""
+        """A peer that has sent nothing is a consumer: it gets the events since its request."""
         offered = await asyncio.to_thread(self._catalog.find, incoming.name)
         reading = await asyncio.to_thread(open_reading, self._catalog, offered, Wish(), self._settings, since=since)
         outgoing = Outgoing(incoming.name, incoming.own, incoming.theirs, context=reading)
 
         async def turn(item: Item, size: int) -> None:
-            """It sends an event: it is a producer after all."""
+            """The peer sends an event, so it is a producer."""
             await outgoing.stop()
             session.replace(incoming)
             await incoming.put(item, size)
@@ -248,7 +248,7 @@ class GridGateway:
 
 
 class _Either:
-    """A subscription of a peer that has not shown yet whether it is a producer."""
+    """A subscription of a peer that may be a producer or a consumer."""
 
     def __init__(
         self, gateway: GridGateway, session: Session, incoming: Incoming, producer: str, channel: Channel | None
@@ -262,11 +262,11 @@ class _Either:
         self.waiting: asyncio.Task[None] | None = None
         self.since: Position | None = None
         self._others = 0
-        """How many events of other names came before there was a channel."""
+        """How many events of other names arrived before the channel existed."""
         self._reason = ""
 
     async def wait(self, seconds: float) -> None:
-        """Take the peer for a consumer after so many seconds."""
+        """Treat the peer as a consumer after a number of seconds."""
         await asyncio.sleep(seconds)
         if self._inflow is None and not self._incoming.is_over:
             try:
@@ -278,7 +278,7 @@ class _Either:
                 self._session.link.abort()
 
     async def take(self, item: Item, size: int) -> None:
-        """An event: it is a producer."""
+        """An event arrives, so the peer is a producer."""
         if self.waiting is not None:
             self.waiting.cancel()
             self.waiting = None
@@ -305,7 +305,7 @@ class _Either:
                 self._incoming.own, read.values, read.time, read.sequence, read.dropped, read.position, size
             )
         if isinstance(item, ReceivedEvent) and item.sequence is not None and self._inflow.error is None:
-            # Others may have its name, as programs of one host have, but then their numbers would be its own.
+            # Other programs may have the same name, for instance on one host, but their numbers would collide.
             try:
                 self._gateway.claim(self._session, self._channel.name, self._producer)
             except PbioError as error:
@@ -314,7 +314,7 @@ class _Either:
         await self._gateway.archive.take(self._inflow, self._incoming, item, size)
 
     def _failed(self) -> None:
-        """Nothing more is taken: tell the producer."""
+        """No more events are accepted: inform the producer."""
 
         async def tell() -> None:
             with suppress(PbioError, OSError):

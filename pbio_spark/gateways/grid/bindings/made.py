@@ -1,4 +1,4 @@
-"""A record type from an event that nothing describes: all that its message says, and no guesses."""
+"""A record type from an undescribed event: all that its message contains, without guesses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pbio_spark.gateways.grid.values.plan import TIME
 def node_to_record(event: XmlElement, name: str) -> Record:
     """The type of an event: strings, with the units that it has, and its time.
 
-    Raises PBIO_UNSUPPORTED_TYPE for one with elements in elements, or with an element several times.
+    Raises PBIO_UNSUPPORTED_TYPE for nested or repeated elements.
 
     >>> print(node_to_record(XmlElement("t", children=(XmlElement("a", text="1"), XmlElement("TimeStamp"))), "t"))
     t {
@@ -23,7 +23,7 @@ def node_to_record(event: XmlElement, name: str) -> Record:
     for child in event.children:
         if child.children or any(field.name == child.name for field in fields):
             reason = f"no type can be made for the element {child.name[:80]!r}, which holds more than one value"
-            raise PbioError("PBIO_UNSUPPORTED_TYPE", reason, hint="create the channel before")
+            raise PbioError("PBIO_UNSUPPORTED_TYPE", reason, hint="create the channel first")
         if child.name == TIME:
             fields.append(Field(TIME, INT64, Notes(logical="timestamp")))
         else:

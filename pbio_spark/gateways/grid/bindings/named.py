@@ -15,7 +15,7 @@ from pbio_spark.gateways.grid.settings import GridSettings
 
 
 class NamedSubscribers:
-    """The named subscribers whose consumers are there."""
+    """The named subscribers whose consumers are connected."""
 
     def __init__(self, space: ChannelSpace, settings: GridSettings) -> None:
         self._space = space
@@ -26,12 +26,12 @@ class NamedSubscribers:
 
     @asynccontextmanager
     async def taking(self, session: Session, outgoing: Outgoing, channel: Channel, name: str) -> AsyncIterator[str]:
-        """The name that the space has for a consumer's: two peers may use the same one.
+        """The name in the space for a consumer's name: two peers may use the same one.
 
-        A consumer that comes back may have lost a connection of which this side still believes that it is there. So
-        the former subscription ends, before the block begins in which the new one is made.
+        A returning consumer may have lost a connection that this side still believes to be alive. So the former
+        subscription ends before the block begins, in which the new one is made.
 
-        Raises PBIO_LIMIT if the peer would have too many.
+        Raises PBIO_LIMIT if the peer would have too many subscribers.
         """
         stored = f"{session.link.name}/{name}"
         key = channel.id, stored
@@ -55,7 +55,7 @@ class NamedSubscribers:
         return all(other is not outgoing for _, other in self._there.values())
 
     async def _end(self, session: Session, outgoing: Outgoing, name: str) -> None:
-        """End a subscription whose name another one takes; its consumer may take its time."""
+        """End a subscription whose name another takes; its consumer may be slow."""
         await outgoing.stop()
         task = asyncio.create_task(_tell(session, outgoing, name))
         self._telling.add(task)

@@ -1,4 +1,4 @@
-"""New commits, announced to all who wait for events of a channel: one look for all subscriptions."""
+"""Announces new commits to all that wait for events: one check for all subscriptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHORTEST, _LONGEST = 0.002, 0.1
 
 
 class News:
-    """Looks for commits while somebody waits for them.
+    """Checks for commits while a subscription waits for them.
 
     Attributes:
         version: of the last commit that was seen.
@@ -30,23 +30,23 @@ class News:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to look."""
+        """Start checking."""
         self.version = await asyncio.to_thread(self._look)
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     async def latest(self) -> int:
-        """The version of the last commit that there is now."""
+        """The version of the last existing commit."""
         self.tell(await asyncio.to_thread(self._look))
         return self.version
 
     async def wait(self, version: int, seconds: float) -> None:
-        """Wait until there is a commit after a version, so many seconds at most."""
+        """Wait for a commit after a version, at most a number of seconds."""
         if self.version > version:
             return
         self._waiting += 1
@@ -60,7 +60,7 @@ class News:
             self._waiting -= 1
 
     def tell(self, version: int) -> None:
-        """There is a commit of that version."""
+        """Announce a commit."""
         if version > self.version:
             self.version = version
             came, self._came = self._came, asyncio.Event()
@@ -75,7 +75,7 @@ class News:
             before = self.version
             try:
                 self.tell(await asyncio.to_thread(self._look))
-            except PbioError as error:  # readers will meet it too, and report it
+            except PbioError as error:  # readers will also find and report it
                 log.warning("grid: the log cannot be read: %s", error.reason)
                 self.tell(self.version + 1)
                 await asyncio.sleep(1)

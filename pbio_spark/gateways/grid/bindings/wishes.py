@@ -1,4 +1,4 @@
-"""What a consumer wants of a channel: the parameters that every channel knows, and those of its derivation."""
+"""The request of a consumer: the parameters that every channel knows, and those of its derivation."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a consumer wants.
+    """The request of a consumer.
 
     Attributes:
         period: seconds in which at most one event is sent, the last one; 0 for all.
-        after: where to start; None: with what comes from now on.
+        after: where to start; None: with new events.
         filter: E-code over `input`.
         fields: to be sent; empty for all.
         count: after so many events the subscription ends; None for no end.
-        subscriber: the name under which the consumer resumes where it was; None if it does not.
+        subscriber: the name under which the consumer resumes where it left off; None if it does not.
         others: parameters of the derived channel, by name.
     """
 
@@ -53,15 +53,15 @@ KNOWN: Final[dict[str, Callable[[XmlElement], Any]]] = {
     "Count": count_of,
     "Subscriber": lambda node: text_to_subscriber(node.text),
 }
-"""The parameters that every channel knows, and how each is read."""
+"""The parameters that every channel knows, with their parsers."""
 
 
 def node_to_wish(parameters: XmlElement, channel: Channel) -> Wish:
-    """The wish that an element of parameters says.
+    """The request in an element of parameters.
 
     Raises:
-        PbioError: PBIO_REFUSED for an unknown parameter, with what there is; PBIO_BAD_VALUE for a value or units that
-            cannot be.
+            PbioError: PBIO_REFUSED for an unknown parameter, with the known ones; PBIO_BAD_VALUE for an invalid value
+                or unit.
     """
     given = single(parameters)
     own = channel.space.parameters(channel.name) if channel.info.derivation is not None else {}
@@ -78,7 +78,7 @@ def node_to_wish(parameters: XmlElement, channel: Channel) -> Wish:
 
 
 def unknown(name: str, known: Iterable[str]) -> PbioError:
-    """PBIO_REFUSED for a parameter that is not known."""
+    """PBIO_REFUSED for an unknown parameter."""
     names = list(known)
     near = did_you_mean(name, names)
     hint = f"{near} " if near else ""
@@ -86,9 +86,9 @@ def unknown(name: str, known: Iterable[str]) -> PbioError:
 
 
 def _parameter(node: XmlElement, now: Any) -> Any:
-    """The value of a derivation's parameter, of the type that it has now."""
+    """The value of a derivation's parameter, converted to its current type."""
     if node.get("units"):
-        reason = f"the parameter {node.name} has no units, and {node.get('units')!r} are given"
+        reason = f"the parameter {node.name} has no units, but {node.get('units')!r} are given"
         raise PbioError("PBIO_BAD_VALUE", reason, hint="give the number without units")
     text = node.text.strip()
     try:
@@ -122,7 +122,7 @@ def text_to_start(text: str) -> str | Position | datetime:
     try:
         return Position.parse(said).next if "T" not in said else text_to_microseconds(said).astimezone(UTC)
     except (ValueError, PbioError):
-        hint = "earliest, latest, the position of the last event that came, such as 12.0.7, or a time"
+        hint = "give earliest, latest, the position of the last received event, such as 12.0.7, or a time"
         raise PbioError("PBIO_BAD_VALUE", f"After cannot be {said[:40]!r}", hint=hint) from None
 
 
@@ -136,7 +136,7 @@ def text_to_subscriber(text: str) -> str:
 
 
 def check_filter(source: str, record: Record, settings: GridSettings) -> None:
-    """Raise PBIO_BAD_PROGRAM for a `Filter` that does not compile, or costs too much."""
+    """Raise PBIO_BAD_PROGRAM for a `Filter` that does not compile or costs too much."""
     try:
         program = ecode.compile(source, [ecode.Param("input", record)], limits=Limits(budget=settings.filter_cost))
         ecode.check_source({"Filter": program}, settings.filter_cost, raise_by="[grid] filter_cost =")

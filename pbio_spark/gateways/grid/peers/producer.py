@@ -236,7 +236,7 @@ class GridProducer:
         if name not in self._last:
             raise PbioError(
                 "PBIO_REFUSED",
-                f"there has been no event {name.name!r} yet",
+                f"no event {name.name!r} has been published yet",
                 hint="subscribe to be given the first one, or ask again later",
             )
         return parse(self._last[name].encode())

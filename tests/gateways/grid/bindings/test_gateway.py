@@ -29,7 +29,7 @@ def test_queries_and_names(tmp_path: Path) -> None:
             weather = EventName("Humidity", "http://www.example.org/weather")
             odd = EventName("Odd", weather.namespace)
             assert await consumer.names() == [weather, odd, EventName(NAME), EventName("weather")]
-            with pytest.raises(PbioError, match="there has been no event"):
+            with pytest.raises(PbioError, match="has been published yet"):
                 await consumer.query(weather)
             before = datetime.now(UTC)
             space.channel("weather").submit({"c": 21.5})

@@ -53,7 +53,7 @@ def test_the_papers_interactions_with_a_producer_in_another_process() -> None:
             assert consumer.names() == [EventName(NAME, EVENTS)]
             with pytest.raises(PbioError, match="PBIO_REFUSED") as caught:
                 consumer.query(NAME)
-            assert "there has been no event 'UptimeCPULoad' yet" in caught.value.reason
+            assert "no event 'UptimeCPULoad' has been published yet" in caught.value.reason
             with consumer.subscribe(NAME) as subscription:
                 say(producer, "1.5")
                 assert line(producer) == "1"

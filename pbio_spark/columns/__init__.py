@@ -1,14 +1,14 @@
 """Columns: record bytes <-> Arrow record batches, by kernels generated per format and schema.
 
 numbers   which number may become which Arrow type
-lossless  values as another type, only without loss
-defaults  what a column holds that no field fills
+lossless  lossless conversion of values
+defaults  the values of columns that no field fills
 decode    record bytes -> Arrow arrays
 encode    Arrow batches -> record bytes
 programs  E-code between records and rows: transforms and filters
 files     files -> batches of one schema, bad records by mode
-rows      rows as a program has them -> Arrow batches
-values    records that travel as binary values, both ways
+rows      Python rows -> Arrow batches
+values    records as binary values, both ways
 checksums  the CRC-32 of each of many records
 
 Other packages use only the names that this module exports, each imported at its first use.

@@ -1,4 +1,4 @@
-"""The CRC-32 of each of many records, as `zlib.crc32` has it, at the speed of machine code."""
+"""The CRC-32 of many records, as in `zlib.crc32`, at the speed of machine code."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from pbio_spark.columns.encode.encoder import Encoded
 
 FEW = 2000
-"""For fewer records no kernel is compiled."""
+"""The least number of records for which a kernel is compiled."""
 
 _POLYNOMIAL = 0xEDB88320
 _WORD = "" if sys.byteorder == "little" else "_swapped"
 
 TOGETHER = 4
-"""How many records a kernel goes through at once: each step waits for the one before it in the same record."""
+"""How many records a kernel processes at once, since each step waits for the previous one in its record."""
 
 
 def _step(number: int) -> str:
-    """Eight bytes more of one of the records that go together."""
+    """The text for eight more bytes of one of the records."""
     parts = " ^ ".join(f"at(tables, {7 - n}, (word{number} >> {8 * n}) & 255)" for n in range(8))
     return f"""
             word{number} = as_int64(load_uint64{_WORD}(place{number})) ^ crc{number}
@@ -77,7 +77,7 @@ def kernel(count, table):
 
 @cache
 def checksum_kernel() -> Kernel:
-    """What computes the checksums. It pickles with its machine code, as all kernels do."""
+    """The kernel that computes the checksums. It pickles with its machine code, as all kernels do."""
     return compile_kernel(SOURCE)
 
 
@@ -85,7 +85,7 @@ def record_checksums(encoded: Encoded, kernel: Kernel | None = None) -> npt.NDAr
     """The CRC-32 of each record.
 
     Args:
-        kernel: what `checksum_kernel` made elsewhere; without one, it is compiled here if the records are many.
+        kernel: from `checksum_kernel`; by default it is compiled here if there are many records.
     """
     count = len(encoded.offsets) - 1
     sums = np.zeros(count, np.uint64)
@@ -100,7 +100,7 @@ def record_checksums(encoded: Encoded, kernel: Kernel | None = None) -> npt.NDAr
 
 @cache
 def _tables() -> npt.NDArray[np.uint32]:
-    """uint32[8, 256]: what a byte contributes that 0 to 7 other bytes follow."""
+    """uint32[8, 256]: the contribution of a byte that is followed by 0 to 7 other bytes."""
     tables = np.zeros((8, 256), np.uint32)
     row = np.arange(256, dtype=np.uint32)
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""What a column holds that no field fills: its default, if that is exactly a value of its type."""
+"""The value of a column that no field fills: its default, if its type has exactly that value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pbio_spark.columns.lossless import exactly, text_to_number
 from pbio_spark.formats.arrow.mapping import FieldRule, Mapped, refuse_type
 
 _MAX_FLOAT = 3.4028235677973366e38
-"""Halfway between the greatest float and what would follow it."""
+"""Halfway between the greatest float and its would-be successor."""
 
 
 def default_of(node: Mapped) -> Default | Decimal:
@@ -34,9 +34,9 @@ def default_of(node: Mapped) -> Default | Decimal:
 
 
 def exact_default(default: Default, want: pa.DataType) -> Default | Decimal:
-    """A default as `pa.scalar` takes it for a type; ValueError, or what that raises, if the type does not have it.
+    """A default in the form that `pa.scalar` takes; raises ValueError, or that function's errors, if the type lacks it.
 
-    The digits of a fraction may be more than a floating type has: 0.1 has no other.
+    A fraction may have more digits than a floating type: 0.1 has no exact value.
     """
     is_decimal, is_floating = pa.types.is_decimal(want), pa.types.is_floating(want)
     if isinstance(default, int | float) and not isinstance(default, bool):

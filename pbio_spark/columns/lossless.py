@@ -1,10 +1,10 @@
-"""Numbers as another type, only without loss: the one rule by which a value becomes a column's (DESIGN decision 35).
+"""Lossless conversion of numbers: the one rule by which values become columns (DESIGN decision 35).
 
 A number survives if the other type has exactly that number: 2^53 + 1 is not a double, 0.1 as a double is not a float,
-1.50 is not an integer and 2.00 is one. NaN, the infinities and -0.0 are values of every floating type. What does not
-survive is reported by its place; nothing may rely on its stand-in.
+1.50 is not an integer but 2.00 is. NaN, the infinities and -0.0 are values of every floating type. Numbers that do not
+survive are reported by their places; their stand-ins are undefined.
 
-`numbers_to_array` does it for many, `exactly` for one; `numbers` says for types which of it can be right at all.
+`numbers_to_array` converts many, `exactly` one; `numbers` says for which types conversion can succeed at all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _NUMBER = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?", re.ASCII)
 _MAX_EXPONENT = 400
-"""No type has a number with more digits than this, before or after the point."""
+"""No number of any type has more digits than this before or after the point."""
 
 _MAX_SHIFT = 18
 """The most digits by which an int64 can be shifted: 10^18 is the greatest power of ten that it holds."""
@@ -39,7 +39,7 @@ def numbers_to_array(
     Args:
         numbers: each is divided by 10**scale.
         want: signed integer, floating or decimal.
-        validity: the array's. Places that are not valid should hold zeros, which survive.
+        validity: the array's. Invalid places should hold zeros, which survive.
 
     >>> numbers_to_array(np.array([150, 200]), 2, pa.int64(), None)[1].tolist()
     [True, False]
@@ -56,7 +56,7 @@ def numbers_to_array(
 
 
 def exactly(number: int, scale: int, want: pa.DataType) -> int | float | None:
-    """number / 10**scale as a value of a type (of a decimal: unscaled); None if the type does not have it.
+    """number / 10**scale as a value of a type (of a decimal: unscaled); None if the type lacks it.
 
     >>> exactly(150, 2, pa.float64()), exactly(10, 2, pa.float64()), exactly(150, 2, pa.decimal128(5, 1))
     (1.5, None, 15)
@@ -78,7 +78,7 @@ def exactly(number: int, scale: int, want: pa.DataType) -> int | float | None:
 
 
 def text_to_number(text: str) -> tuple[int, int]:
-    """The number that a text says, whatever its digits, as one that is divided by a power of ten.
+    """The number in a string, with any digits, as an integer divided by a power of ten.
 
     Raises ValueError.
 
@@ -96,7 +96,7 @@ def text_to_number(text: str) -> tuple[int, int]:
 
 
 def beyond_precision(array: pa.Array) -> Mask | None:
-    """Which decimals, of 16 bytes, have more digits than their type; None if none has."""
+    """Which decimals of 16 bytes have more digits than their type; None if none do."""
     halves = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
     bad = _beyond(halves.reshape(-1, 2), array.type.precision)
     if array.null_count:
@@ -111,7 +111,7 @@ def _float_to_float(numbers: Numbers, want: pa.DataType) -> tuple[Numbers, Mask]
 
 
 def _whole(numbers: Numbers, scale: int, want: pa.DataType) -> tuple[Numbers, Mask]:
-    """The same of int64 or uint64."""
+    """`numbers_to_array` for int64 or uint64."""
     if pa.types.is_decimal(want):
         return _whole_to_decimal(numbers, scale, want)
     if pa.types.is_floating(want):
@@ -153,7 +153,7 @@ def _whole_to_decimal(numbers: Numbers, scale: int, want: pa.DataType) -> tuple[
 
 
 def _wide(numbers: Numbers, scale: int, want: pa.DataType) -> tuple[Numbers, Mask]:
-    """The same of 128-bit integers: those that are int64 at once, the others one by one."""
+    """`numbers_to_array` for 128-bit integers: int64 values together, others one by one."""
     if pa.types.is_decimal(want) and want.scale == scale:
         return numbers, _beyond(numbers, want.precision)
     low, high = numbers[:, 0], numbers[:, 1]
@@ -181,7 +181,7 @@ def _one_by_one(data: Numbers, where: Mask, number: Callable[[int], int], scale:
 
 
 def _divided(numbers: Numbers, by: int) -> tuple[Numbers, Mask]:
-    """The quotients, and which of them have a rest."""
+    """The quotients, and which of them have a remainder."""
     if by == 1:
         return numbers, np.zeros(len(numbers), np.bool_)
     if by > 2**63 - 1:

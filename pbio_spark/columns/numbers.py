@@ -1,7 +1,7 @@
-"""Which number may become which Arrow type, and how it gets there.
+"""Which numbers may become which Arrow types, and how.
 
-Kinds and logical types decide whether a field can become a column at all, by the function that matching asks too; then
-each value decides for itself (`lossless`). Where every value of the field is one of the column's, nothing is checked.
+Kinds and logical types decide whether a field can become a column at all, by the same function as in matching. Then
+each value decides (`lossless`). If the column's type has every value of the field, nothing is checked.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Conversion:
         store: what a kernel stores, or how a program's numbers are taken: a memory type, `bool`, `decimal` (16 bytes),
             `binary` (8 bytes, the most significant first), `bytes` (16 that are kept as they are), or `symbol`.
         want: the type of the column.
-        scale: what is stored is divided by 10**scale.
-        is_checked: some values that are stored may be none of `want`.
+        scale: the stored value is divided by 10**scale.
+        is_checked: some stored values may not fit `want`.
     """
 
     store: str
@@ -40,11 +40,11 @@ class Conversion:
     is_checked: bool = False
 
     def to_array(self, numbers: Numbers, validity: pa.Buffer | None) -> tuple[pa.Array, Mask | None]:
-        """Numbers as the column, and which of them it does not have; None if it has all."""
+        """Numbers as the column, and which of them do not fit; None if all fit."""
         return numbers_to_array(numbers, self.scale, self.want, validity)
 
     def stored_to_array(self, data: pa.Buffer, count: int, validity: pa.Buffer | None) -> tuple[pa.Array, Mask | None]:
-        """The same of what a kernel stored, which may be the column's memory already."""
+        """`to_array` for a kernel's output, which may already be the column's memory."""
         is_same = (
             pa.types.is_decimal128(self.want) and self.store in ("decimal", "bytes") and self.want.scale == self.scale
         )
@@ -97,14 +97,14 @@ def _number(basic: Basic, decimal: pa.DataType | None, want: pa.DataType) -> Con
 
 
 def _stored_to_numbers(data: pa.Buffer, store: str, count: int) -> Numbers:
-    """What a kernel stored, as numbers."""
+    """A kernel's output as numbers."""
     if store == "bytes":
         return np.frombuffer(data, np.int64, 2 * count).reshape(-1, 2)
     return np.frombuffer(data, np.uint8 if store == "bool" else store, count)
 
 
 def _meaning(want: pa.DataType) -> Meaning | None:
-    """What a column's values are; None for what no number becomes."""
+    """The meaning of a column's values; None for a type that no number becomes."""
     types = pa.types
     if types.is_boolean(want):
         return Meaning(Kind.BOOLEAN)

@@ -1,4 +1,4 @@
-"""What the kernels wrote -> Arrow arrays of exactly the wanted types."""
+"""The output of kernels -> Arrow arrays of exactly the wanted types."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Rows: TypeAlias = npt.NDArray[np.int32]
 def assemble(
     plan: Plan, count: int, outputs: Mapping[int, NodeOutput], status: npt.NDArray[np.int32]
 ) -> pa.RecordBatch:
-    """The record batch of a plan's outputs. Records whose text is not UTF-8 are marked in `status`."""
+    """The record batch of a plan's outputs. Marks records whose text is not UTF-8 in `status`."""
     assembler = _Assembler(outputs, status)
     arrays = [assembler.build(node, count, None, None) for node in plan.nodes]
     # Not from_arrays(names=...): the batch must carry the schema's nullability, and have rows without columns.
@@ -55,7 +55,7 @@ class _Assembler:
 
         Args:
             count: the number of places of its level.
-            present: which places are not empty; None if all.
+            present: which places are not empty; None: all.
             rows: the record that each place belongs to; None at the root.
         """
         match node:
@@ -82,7 +82,7 @@ class _Assembler:
             return self._lists(node, count, valid, offsets, output, rows)
         data = output.buffers["data"].slice(0, output.used)
         array = pa.Array.from_buffers(node.type, count, [bitmap(valid), offsets, data])
-        # Bytes below 128 are UTF-8 wherever one text ends and the next begins.
+        # Bytes below 128 are UTF-8 wherever strings are cut.
         if pa.types.is_string(node.type) and not node.is_latin and np.frombuffer(data, np.int8).min(initial=0) < 0:
             self._check_text(node, array, rows)
         return array
@@ -107,7 +107,7 @@ class _Assembler:
         return pa.Array.from_buffers(node.type, count, [bitmap(valid), offsets], children=[items])
 
     def _marked(self, marks: Items, used: int, offsets: pa.Buffer, count: int) -> Mask | None:
-        """Which elements of all arrays are not null: all of them where there are no marks."""
+        """Which elements of all arrays are not null; without marks, all."""
         output = self.outputs[marks.number]
         if not output.used:
             return None
@@ -146,7 +146,7 @@ class _Assembler:
     def _symbols(
         self, node: Scalar, values: npt.NDArray[np.int64], present: Mask | None, rows: Rows | None
     ) -> pa.Array:
-        """The names of numbers. A number that has none makes a bad record."""
+        """The names of numbers. A number without a name makes a bad record."""
         names = {value: symbol for symbol, value in reversed(node.symbols)}
         distinct, indices = np.unique(values, return_inverse=True)
         unknown = np.isin(indices, [i for i, value in enumerate(distinct) if int(value) not in names])
@@ -165,7 +165,7 @@ class _Assembler:
             self._mark(node, [i for i, value in enumerate(values) if value and not _is_utf8(value)], rows)
 
     def _mark(self, node: Filled, places: Sequence[int] | npt.NDArray[np.int64], rows: Rows | None) -> None:
-        """The records that own these places are bad."""
+        """Mark the records that own these places as bad."""
         self.status[places if rows is None else rows[places]] = node.number + 1
 
 
@@ -184,13 +184,13 @@ def _is_utf8(value: bytes) -> bool:
 def nested_lists(
     type_: pa.DataType, extents: Sequence[npt.NDArray[np.integer[Any]]], valid: Mask | None, items: pa.Array
 ) -> pa.Array:
-    """Lists in lists: `extents[d]` has the length of dimension d of each array, 0 for an absent one. What follows
-    a 0 has no lists, so that it may be any number."""
+    """Nested lists: `extents[d]` has the length of dimension d of each array, 0 for an absent one. After a 0 there are
+    no lists, so the extents there may be any numbers."""
     levels = [extents[0]]
     counts = np.ones(len(extents[0]), np.int64)
     for outer, lengths in pairwise(extents):
         counts *= outer
-        # A dimension has as many lists as the dimensions outside it have elements.
+        # A dimension has as many lists as the outer dimensions have elements.
         levels.append(np.repeat(lengths, counts))
     types = [type_]
     for _ in extents[1:]:
@@ -204,7 +204,7 @@ def nested_lists(
 
 
 def bitmap(mask: npt.NDArray[Any] | None) -> pa.Buffer | None:
-    """Arrow's validity bits; None where everything is valid."""
+    """Arrow's validity bits; None if everything is valid."""
     if mask is None or mask.all():
         return None
     return pa.py_buffer(np.packbits(mask, bitorder="little"))

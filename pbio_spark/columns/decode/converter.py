@@ -41,8 +41,8 @@ Int32s: TypeAlias = npt.NDArray[np.int32]
 _MAX_TEXT = 2**31 - 1
 
 BATCH_ROOM, BATCH_LIMIT, BATCH_MOST = 128 << 20, 8, 1 << 40
-"""How many bytes, or how many times those of the records, the columns of several records may take; and of one, whose
-own expansion is bounded. What is more is decoded in smaller batches."""
+"""The most bytes, or the most times their own size, that the columns of several records may take; a single record's
+expansion is bounded separately. Larger batches are decoded in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Converter:
     """Record bytes of one format -> record batches of one schema.
 
     Made on the driver by `plan_to_converter`; pickles with its machine code, so that an executor only runs it.
-    `route` and `target` say how and as what the records are read (see `RecordRoute`).
+    `route` and `target` describe how records are read (see `RecordRoute`).
     """
 
     plan: Plan
@@ -75,7 +75,7 @@ class Converter:
 
     @property
     def source(self) -> str:
-        """The text of all kernels, for reading."""
+        """The text of all kernels, for display."""
         return "\n\n".join(kernel.source for level in self.levels for _, kernel in level.kernels)
 
 
@@ -91,7 +91,7 @@ def plan_to_converter(plan: Plan, *, fused: bool) -> Converter:
 
 
 def format_to_converter(form: Format, spec: ColumnSpec, *, target: str | None, fused: bool) -> Converter:
-    """Compile the direct route of a format to columns; fused kernels also where they are in the cache.
+    """Compile the direct route of a format to columns; fused kernels are also used if cached.
 
     Raises what `format_to_plan` raises.
     """
@@ -100,13 +100,13 @@ def format_to_converter(form: Format, spec: ColumnSpec, *, target: str | None, f
 
 
 def is_ready(plan: Plan, *, fused: bool) -> bool:
-    """Whether `plan_to_converter` has nothing to compile."""
+    """Whether `plan_to_converter` finds everything compiled."""
     return all(is_compiled(text.source) for level in levels_of(plan) for text in level_to_texts(level, fused))
 
 
 @dataclass(slots=True)
 class NodeOutput:
-    """What a kernel wrote for one node.
+    """The output of a kernel for one node.
 
     Attributes:
         buffers: Arrow memory by entry name: `values`, `offsets`, `data`.
@@ -123,14 +123,14 @@ class NodeOutput:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A batch with a row for every record, and which of them are bad.
+    """A batch with a row for every record, and the status of each.
 
     Attributes:
-        batch: of the wanted schema. Rows of bad records hold nothing to rely on.
+        batch: of the wanted schema. Rows of bad records are undefined.
         status: int32, one per record; 0 is good, else one plus the number of the node that found the record bad, or -1.
-        rows: the row of each record, -1 if it has none; None if every record has its own.
-        refused: the records that a program did not let pass, which are not bad.
-        errors: why records are bad, where it was a program that ended.
+        rows: the row of each record, -1 for none; None if row and record numbers are equal.
+        refused: the sound records that a program refused.
+        errors: why records are bad, if a program trapped.
     """
 
     batch: pa.RecordBatch
@@ -141,7 +141,7 @@ class Decoded:
 
 
 class Decoder:
-    """Runs a converter, and remembers how much room its outputs took."""
+    """Runs a converter, and remembers the size of its outputs."""
 
     def __init__(self, converter: Converter) -> None:
         self.converter = converter
@@ -149,7 +149,7 @@ class Decoder:
         self._room = 0
 
     def decode(self, starts: Int64s, ends: Int64s) -> Decoded:
-        """Decode records that lie in memory.
+        """Decode records in memory.
 
         Args:
             starts: the address of each record's first byte after its header.
@@ -183,7 +183,7 @@ class Decoder:
     def _run(
         self, text: KernelText, kernel: Kernel, header: list[Any], total: int, outputs: dict[int, NodeOutput]
     ) -> None:
-        """Run a kernel, again with more room where it ran out."""
+        """Run a kernel, repeatedly with more room if it ran out."""
         at, _, _, starts, _, _, visited, _ = header
         count, records = len(at), len(starts)
         before = visited if at is starts else visited.copy()
@@ -202,7 +202,7 @@ class Decoder:
                 _bytes_of(node, count, filled[node.number].used) + 20 * filled[node.number].lists for node in text.nodes
             )
             if made > self._room or max(short.values(), default=0) > _MAX_TEXT:
-                raise OverflowError("these records make more than a batch should hold")
+                raise OverflowError("these records exceed the size of a batch")
             if not short:
                 self._room -= made
                 break
@@ -218,7 +218,7 @@ class Decoder:
 
 
 def _bytes_of(node: Filled, count: int, used: int) -> int:
-    """About how many bytes a node's outputs take."""
+    """The approximate bytes of a node's outputs."""
     match node:
         case Scalar():
             return count * stored_size(node)
@@ -236,7 +236,7 @@ def _grows(node: Filled) -> bool:
 
 
 def _capacity(node: Filled, count: int, total: int, records: int, per_record: Mapping[int, float]) -> int:
-    """The room to begin with, in elements: what earlier batches took, else what can be at most without sharing."""
+    """The initial room in elements: that of earlier batches, else the maximum without sharing."""
     stride = node.stride if isinstance(node, Items) and isinstance(node.stride, int) else 1
     most = total // stride + 1
     extents = [extent for extent in getattr(node, "extents", ()) if isinstance(extent, int)]

@@ -1,4 +1,4 @@
-"""Why a record is bad: the kernels only say that it is; the plain-Python codec finds the place and the reason."""
+"""Why a record is bad: kernels only detect that; the plain-Python codec finds the place and the reason."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def explain(
 
     Args:
         record: with its header.
-        form: None if nobody knows the record's format.
-        plan, status: what the record was decoded by, and what the kernels said (`Decoded.status`).
+        form: None if the record's format is unknown.
+        plan, status: the plan that decoded the record, and the kernels' result (`Decoded.status`).
         encoding: of strings, as in `Presentation`.
         offset: of the record's item in the file.
     """
@@ -52,15 +52,15 @@ def explain(
     if status > 0 and status & EXPANDS:
         return PbioError(
             "PBIO_RECORD_EXPANDS",
-            f"the record's {len(record)} bytes make more than {room_of(len(record))} in columns",
+            f"the record's {len(record)} bytes become more than {room_of(len(record))} in columns",
             file=file,
             offset=offset,
             format=form.name,
             field=path,
-            hint="pointers that share their targets are followed each time; ask for fewer columns, or for fewer levels "
+            hint="shared targets of pointers are decoded each time; ask for fewer columns, or for fewer levels "
             "with recursiveFieldMaxDepth",
         )
-    reason, hint = "the record holds more than a batch of columns can", "it holds pointers that repeat, or is too large"
+    reason, hint = "the record does not fit into a batch", "it has pointers with shared targets, or is too large"
     if isinstance(node, Text | Chars):
         return PbioError(
             "PBIO_BAD_STRING",
@@ -69,7 +69,7 @@ def explain(
             offset=offset,
             format=form.name,
             field=path,
-            hint="say which encoding they are in with the option encoding, or ask for their bytes: BINARY",
+            hint="name their encoding with the option encoding, or ask for bytes: BINARY",
         )
     if isinstance(node, Scalar):
         reason, hint = beyond_to_text(node.type, is_named=bool(node.symbols))
@@ -79,7 +79,7 @@ def explain(
 
 
 def beyond_to_text(want: pa.DataType, *, is_named: bool) -> tuple[str, str]:
-    """Reason and hint of a number that does not become what its column is."""
+    """Reason and hint for a number that does not fit its column."""
     if is_named:
         return "a number of the enumeration has no name", "ask for the numbers: BIGINT"
     return f"the value does not survive as {want}", "ask for a type that has all values of the field"

@@ -1,9 +1,8 @@
 """Level -> text of the kernels that fill its nodes.
 
-A kernel runs over the places of a level. Every slot and count is checked against the record before it is followed: what
-lies outside marks the record bad in `status` (with the number of the node, plus one) and counts as absent. Outputs
-whose size is not known beforehand have a capacity; a kernel that runs out of it goes on counting, so that its next run
-has room.
+A kernel runs over the places of a level. It checks every slot and count against the record before following it: a
+target outside marks the record bad in `status` (with the number of the node, plus one) and counts as absent. Outputs of
+unknown size have a capacity; a kernel that exceeds it continues counting, so that its next run has room.
 
 One generator makes both kinds of kernel:
 
@@ -38,10 +37,10 @@ _VARIABLE = re.compile(r"\b[a-z]\w*\b")
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """The text of one kernel and what its table holds after the header.
+    """The text of one kernel, and its table entries after the header.
 
     Attributes:
-        nodes: what it fills, in order.
+        nodes: the nodes that it fills, in order.
         entries: for each table entry (number of the node, name of the entry), or a parameter's value.
     """
 
@@ -129,14 +128,14 @@ class _Kernel(Filling):
         return f"{name}_{k}"
 
     def count(self, node: Filled, k: str, name: str) -> str:
-        """A running count that the table holds afterwards."""
+        """A running count that the table holds at the end."""
         self.head.append(f"{name}_{k} = 0")
         self.tail.append(f"store_int64(table + {self._next_entry()}, {name}_{k})")
         self.entries.append((node.number, name))
         return f"{name}_{k}"
 
     def constant(self, value: int) -> str:
-        """A number of the format: itself, or a variable with its entry of the table."""
+        """A number of the format: a literal, or a variable with its table entry."""
         if self.is_fused:
             return str(value)
         variable = f"constant_{len(self.entries)}"

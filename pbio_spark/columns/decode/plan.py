@@ -1,12 +1,12 @@
-"""What has to be done to turn records of one format into columns of one Arrow schema; no code yet.
+"""The plan for turning records of one format into columns of one Arrow schema, independent of code.
 
-A plan is a tree of **nodes**, one for each column and nested column, hung on **levels**. A level is a list of places in
-the batch that hold an image of the same thing: the root level holds the base records, the elements of an array of
-structures make a level of their own, so does what a pointer field points to. Structures in place add no level: their
+A plan is a tree of **nodes**, one for each column and nested column, attached to **levels**. A level is a list of
+places in the batch that hold an image of the same thing: the root level has the base records; the elements of an array
+of structures form a separate level, as do the targets of a pointer field. Structures in place add no level: their
 fields are fields of the level at a greater offset.
 
-A kernel then fills all nodes of a level in one run over its places (`generate`), and the levels below it get their
-places from what it found. What a kernel fills has a number, unique in its plan.
+A kernel then fills all nodes of a level in one run over its places (`generate`), and determines the places of the
+levels below. Everything that a kernel fills has a number, unique in its plan.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pbio_spark.formats.format import Format
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A number in an image: `type` is its name in `ecode.native.memory`, `order` how its bytes must be turned."""
+    """A number in an image: `type` is its name in `ecode.native.memory`, `order` the byte order to convert from."""
 
     offset: int
     type: str
@@ -39,7 +39,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number of the image and what it is stored as.
+    """A number of the image, and its stored form.
 
     With `symbols` the number becomes the name of its value.
     """
@@ -52,7 +52,7 @@ class Scalar:
 
     @property
     def store(self) -> str:
-        """What a kernel stores; see `Conversion`."""
+        """The form that a kernel stores; see `Conversion`."""
         return "int64" if self.conversion.store == "symbol" else self.conversion.store
 
 
@@ -68,9 +68,9 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """Characters as one text or binary value, `cut` at the first NUL: in place, or where a slot points.
+    """Characters as one string or binary value, `cut` at the first NUL: in place, or where a slot points.
 
-    `apart` are the extents whose product is the distance between characters, if they do not follow one another: rows
+    `apart` are the extents whose product is the distance between characters, if they are not contiguous: rows
     of a column-major array.
     """
 
@@ -107,7 +107,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Deref:
-    """What a slot points to, or null. `size` is the size of the target's image; `homes` and `parts` as for
+    """The target of a slot, or null. `size` is the size of the target's image; `homes` and `parts` as for
     `Items`."""
 
     number: int
@@ -129,7 +129,7 @@ class Structure:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A value that is null where a bit of the byte `flags` is set, whatever lies there."""
+    """A value that is null if a bit of the byte `flags` is set, whatever its bytes are."""
 
     flags: Scalar
     bit: int
@@ -138,7 +138,7 @@ class Masked:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A column that the format does not have: null, or its default."""
+    """A column that the format lacks: null, or its default."""
 
     type: pa.DataType
     value: bool | int | float | str | Decimal | None = None
@@ -160,13 +160,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A list of places and the nodes to be filled there.
+    """A list of places, and the nodes to fill there.
 
     Attributes:
         parent: the number of the node that makes the places; None at the root.
         is_nullable: some places may be empty (address 0).
-        has_homes: the structures whose fields are extents here lie elsewhere.
-        nodes: what a kernel fills here.
+        has_homes: the structures whose fields are extents here are elsewhere.
+        nodes: the nodes that a kernel fills here.
     """
 
     parent: int | None

@@ -1,8 +1,8 @@
-"""Format x wanted columns -> `Plan`: what has to be done for each rule of the mapping.
+"""Format x wanted columns -> `Plan`: the node for each rule of the mapping.
 
-Which field fills which column, and by which rule, is decided in `formats.arrow.mapping`; here each rule becomes a node,
-with the place of the field in the image. A number that cannot become its column is an error with the path of the
-column. The wanted type also decides how far a recursive structure is unrolled.
+`formats.arrow.mapping` decides which field fills which column, and by which rule. Here each rule becomes a node, with
+the place of the field in the image. A number that cannot become its column is an error with the path of the column. The
+wanted type also decides how far a recursive structure is unrolled.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pbio_spark.formats.format import Format
 _BYTE = Conversion("uint8", pa.uint8())
 
 MOST_PARTS = 1 << 24
-"""More structures and arrays than this in a value are too many, whatever their exact number."""
+"""The limit of structures and arrays in a value."""
 
 
 def format_to_plan(format: Format, spec: ColumnSpec) -> Plan:  # noqa: A002 - the project's word for the thing
@@ -60,7 +60,7 @@ def format_to_plan(format: Format, spec: ColumnSpec) -> Plan:  # noqa: A002 - th
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a value lies: its offset in the image of its level, and the structure whose fields may control it.
+    """The place of a value: its offset in the image of its level, and the structure whose fields may control it.
 
     `home` is the offset of that structure in the image of the level that holds it, which may be an outer one.
     """
@@ -93,7 +93,7 @@ class _Planner:
         """The node of a column.
 
         Args:
-            flags: the bytes of bits for nulls that other fields of the structure have looked at, by their offset.
+            flags: the bytes of null bits that other fields of the structure use, by offset.
         """
         match mapped.rule:
             case FieldRule.ABSENT:
@@ -104,7 +104,7 @@ class _Planner:
         return self._field(struct, mapped.field, mapped, offset, flags)
 
     def _field(self, struct: Struct, field: Field, mapped: Mapped, offset: int, flags: dict[int, Scalar]) -> Node:
-        """The node of a column with a field, and with what says that it is null."""
+        """The node of a column with a field, and with its null bit."""
         offsets = self.offsets[struct.name]
         node = self.value(mapped, _Place(offset + offsets[field.name], struct, offset))
         marks = struct.find(field.notes.null_items or "")
@@ -128,7 +128,7 @@ class _Planner:
         return Items(next(self.numbers), pa.list_(pa.uint8()), where, extents, 1, self.format.column_major, item)
 
     def _count(self, struct: Struct, mapped: Mapped, offset: int) -> Node:
-        """The node of a length that the format has under another name, or in the type of the array."""
+        """The node of a length that has another name in the format, or is part of the array's type."""
         dim = mapped.dimension
         if isinstance(dim, int):
             return Absent(mapped.arrow, default_of(mapped))
@@ -138,7 +138,7 @@ class _Planner:
         return self._number(replace(mapped, rule=FieldRule.NUMBER, type=control.type, notes=NO_NOTES), place)
 
     def value(self, mapped: Mapped, place: _Place) -> Node:
-        """The node of a value that lies at a place."""
+        """The node of a value at a place."""
         match mapped.rule, mapped.type:
             case FieldRule.STRING, _:
                 slot = slot_at(self.format, place.offset)
@@ -163,7 +163,7 @@ class _Planner:
         raise AssertionError(mapped.rule)
 
     def parts(self, type_: Type) -> int:
-        """How many structures and arrays lie in a value where it stands: each costs memory, however small it is."""
+        """The number of structures and arrays in a value in place: each costs memory, however small it is."""
         match type_:
             case Ref(name):
                 if name not in self._parts:
@@ -215,7 +215,7 @@ class _Planner:
         want = mapped.arrow
         if mapped.rule is FieldRule.DECIMAL:
             if apart:
-                refuse_type(mapped.where, "characters that do not lie together are not a decimal")
+                refuse_type(mapped.where, "characters that are not contiguous cannot be a decimal")
             assert isinstance(where, int)
             return Scalar(next(self.numbers), want, Load(where, "int128"), self._conversion(INT128, mapped))
         cut = mapped.notes.logical != BINARY and pa.types.is_string(want)
@@ -239,7 +239,7 @@ class _Planner:
 
 
 def _uses_home(type_: Type, node: Node) -> bool:
-    """Whether a node of a level below the structure needs the structure's fields, for the extents of its arrays.
+    """Whether a node of a lower level needs the structure's fields for the extents of its arrays.
 
     The node is that of a part of type `type_`; one that is a structure has fields of its own.
     """

@@ -1,7 +1,7 @@
-"""The names of an enumeration's values, where a format does not say them itself: those that other versions say.
+"""The names of an enumeration's values, from other versions if a format lacks them.
 
-FFS's own writers leave no symbols in a format, ours do. A column of names takes those of the versions that have them.
-Numbers of versions that name them differently have no common meaning: such a column must be one of names.
+FFS's own writers leave no symbols in a format; this package's do. A column of names takes those of the versions that
+have them. If versions name numbers differently, numbers have no common meaning: such a column must be one of names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pbio_spark.formats.arrow.names import Names
 
 
 def schema_to_symbols(schema: pa.Schema, records: Iterable[Record], aliases: Mapping[str, str]) -> dict[str, Symbols]:
-    """The symbols of each column that is an enumeration in some record type, by path; empty where they contradict.
+    """The symbols of each column that is an enumeration in some record type, by path; empty if they contradict each
+    other.
 
     Raises PBIO_INCOMPATIBLE_TYPE where they contradict each other and the column is one of numbers.
 
@@ -51,7 +52,7 @@ def schema_to_symbols(schema: pa.Schema, records: Iterable[Record], aliases: Map
 def _enumerations(
     record: Record, struct: Struct, wanted: list[pa.Field], aliases: Mapping[str, str], path: tuple[str, ...]
 ) -> Iterator[tuple[str, Field, pa.DataType]]:
-    """The path, field and wanted type of each enumeration that columns ask for; columns end every recursion."""
+    """The path, field and wanted type of each requested enumeration; the columns end every recursion."""
     for want in wanted:
         here = (*path, want.name)
         field = Names(aliases).find(struct, want.name, here)

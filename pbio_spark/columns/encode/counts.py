@@ -1,4 +1,4 @@
-"""The text that finds the greatest extent that a control field has to hold, in the arrays that it counts."""
+"""The text that finds the greatest extent of the arrays that a control field counts."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ KEEP_NULLS = (
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Records, one after the other.
+    """Consecutive records.
 
     Attributes:
         buffer: the bytes.
-        offsets: int64, one more than there are records: where each starts, and where the last ends.
+        offsets: int64, one more than records: where each starts, then where the last ends.
     """
 
     buffer: pa.Buffer
@@ -55,8 +55,7 @@ class Encoded:
 
 
 class RecordBuffer:
-    """Memory that takes the records of one batch after the other, and is used again: new memory costs as much as
-    encoding does.
+    """Memory for the records of several batches, which is reused, since new memory costs as much as encoding.
 
     Attributes:
         used: the bytes of the records in it.
@@ -65,13 +64,13 @@ class RecordBuffer:
     __slots__ = ("_memory", "_offsets", "used")
 
     def __init__(self, size: int = 0) -> None:
-        """`size` is that of the memory in bytes; it grows where that is not enough."""
+        """`size` is the initial size in bytes; the memory grows as needed."""
         self._memory = pa.allocate_buffer(size)
         self._offsets: list[npt.NDArray[np.int64]] = []
         self.used = 0
 
     def after(self, most: int) -> pa.Buffer:
-        """Memory for so many bytes after what is in use, until `keep` or the next call."""
+        """Memory for `most` bytes after those in use, until `keep` or the next call."""
         if self.used + most > self._memory.size:
             memory = pa.allocate_buffer(max(self.used + most, 2 * self.used))
             if self.used:
@@ -80,7 +79,7 @@ class RecordBuffer:
         return self._memory.slice(self.used, most)
 
     def keep(self, offsets: npt.NDArray[np.int64]) -> None:
-        """Keep what was written there: 0, and where each of its records ends in it. The room takes over the array."""
+        """Keep what was written there; `offsets`, which is taken over, has 0 and the end of each record."""
         written = int(offsets[-1])
         if self.used:
             offsets += self.used
@@ -88,7 +87,7 @@ class RecordBuffer:
         self.used += written
 
     def clear(self) -> None:
-        """Start again. The results of `encoded` must not be used any longer."""
+        """Start again. The results of `encoded` become invalid."""
         self._offsets.clear()
         self.used = 0
 
@@ -113,11 +112,11 @@ class Encoder:
 
     @property
     def source(self) -> str:
-        """The text of the kernel, for reading."""
+        """The text of the kernel, for display."""
         return self.kernel.source
 
     def checked(self) -> Encoder:
-        """This encoder, unless a null could turn up for which its null value does not stand.
+        """This encoder, unless nulls could occur that its null value cannot replace.
 
         Raises PBIO_BAD_OPTION, with the column.
         """
@@ -141,11 +140,12 @@ class Encoder:
         return room.encoded()
 
     def encode_into(self, batch: pa.RecordBatch, room: RecordBuffer) -> None:
-        """Put the records of a batch, one for each row, after those that are in a room.
+        """Append the records of a batch, one for each row, to a buffer.
 
         Raises:
-            PbioError: PBIO_CANNOT_BE_NULL or PBIO_BAD_VALUE, with the column and the row, for the first value that the
-                format cannot hold; PBIO_INCOMPATIBLE_TYPE if the batch has another schema than the encoder.
+                PbioError: PBIO_CANNOT_BE_NULL or PBIO_BAD_VALUE, with the column and the row, for the first value that
+                the
+                    format cannot represent; PBIO_INCOMPATIBLE_TYPE if the batch's schema is not the encoder's.
         """
         if not batch.schema.equals(self.plan.schema):
             raise PbioError(
@@ -216,8 +216,8 @@ def format_to_encoder(
     """Compile the encoder of a schema's batches.
 
     Args:
-        null_value: what a null becomes that the format cannot say. Without it such nulls are refused.
-        is_complete: whether every field that has no default needs a column.
+        null_value: the replacement of nulls that the format cannot represent. By default such nulls are refused.
+        is_complete: whether every field without a default needs a column.
         wrap: whether each record becomes a data item of a file, with the item's head (ffs-wire-format 2.2).
 
     Raises:
@@ -231,7 +231,7 @@ def format_to_encoder(
 def _short(value: pa.Scalar) -> str:
     try:
         text = repr(value.as_py())
-    except ArithmeticError:  # a date that Python lacks
+    except ArithmeticError:  # a date that Python cannot represent
         text = time_to_text(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

@@ -38,7 +38,7 @@ from pbio_spark.wire.header import header_to_bytes
 from pbio_spark.wire.images import align
 
 GROUP = 8
-"""How many nodes one function writes: the compiler takes more than twice as long for one of twice as many."""
+"""How many nodes one function writes: the compiler's time grows faster than the number of nodes."""
 
 _BIG = "_swapped" if sys.byteorder == "little" else ""
 
@@ -147,7 +147,7 @@ class _Generator(KernelWriter):
         self.refuse_null(column, index, node.can_be_null)
 
     def number(self, node: Number, column: At, image: str, index: str, values: str) -> None:
-        """Store one number that is there."""
+        """Store one number that is not null."""
         body, place = self.body, node.place
         match node.load:
             case "bytes":
@@ -228,7 +228,7 @@ class _Generator(KernelWriter):
         self.refuse_absent(node, column, index, f"{extent} == 0")
 
     def check_room(self, column: At, index: str, count: str, size: str) -> None:
-        """Refuse strings whose control field says a size beyond all proportion."""
+        """Refuse strings whose control field holds an excessive size."""
         self.refuse_if(f"{size} < 0 or {size} > ({entry('limit')} - end) // {count}", column, index, Reason.LENGTH)
 
     def refuse_absent(self, node: Chars | Items, column: At, index: str, is_empty: str) -> None:
@@ -261,7 +261,7 @@ class _Generator(KernelWriter):
         self.refuse_absent(node, columns[0], index, is_empty)
 
     def _check_empty(self, node: Items, size: str, first: str) -> None:
-        """Refuse strings that hold anything, or are null, where their common size is 0."""
+        """Refuse strings that are not empty, or are null, if their common size is 0."""
         assert isinstance(node.item, Chars)
         column, element = self.at(node.item.column), self.variable("element")
         with self.body.block(f"for {element} in range({first}, {first} + {size}):"):
@@ -285,7 +285,7 @@ class _Generator(KernelWriter):
         return first
 
     def _elements(self, node: Items, extents: list[str], size: str, stride: str, first: str, where: str) -> None:
-        """Write the elements. In place, their memory has its first values already; where a slot points, it has none."""
+        """Write the elements. In place, memory is already initialised; in a slot's target, it is not."""
         body, item = self.body, node.item
         with ExitStack() as stack:
             if isinstance(item, Number):

@@ -1,4 +1,4 @@
-"""What takes the place of nulls where a format cannot say null: one number for all numbers, or a value by column.
+"""The replacement of nulls that a format cannot represent: one number for all numbers, or a value by column.
 
 >>> NullValue(by_column=(("place.lat", -1),)).of("place.lat"), NullValue(0).of("readings")
 (-1, 0)
@@ -14,12 +14,12 @@ from ecode.types import Default
 
 @dataclass(frozen=True, slots=True)
 class NullValue:
-    """What nulls become.
+    """The replacement of nulls.
 
     Attributes:
-        number: of numbers; a null array becomes an empty one. Dates, times and truth values do not count as numbers.
+        number: for numbers; a null array becomes empty. Dates, times and booleans do not count as numbers.
         by_column: by the path of the column, `place.lat`; the elements of an array have the path of the array.
-        is_blank: whatever cannot be null becomes zeros.
+        is_blank: nulls that cannot be represented become zeros.
     """
 
     number: float | None = None
@@ -27,7 +27,7 @@ class NullValue:
     is_blank: bool = False
 
     def of(self, path: str) -> Default:
-        """The value for the column at a path; None if nulls stay what they are."""
+        """The value for the column at a path; None if nulls stay nulls."""
         return dict(self.by_column).get(path, self.number)
 
     def is_own(self, path: str) -> bool:
@@ -36,7 +36,7 @@ class NullValue:
 
 
 BLANK = NullValue(0, is_blank=True)
-"""For the events that programs make: what a program never writes is zero, as it is for the program itself."""
+"""For events of programs: fields that a program never writes are zero, as for the program itself."""
 
 
 def null_replacement(value: str) -> NullValue:
@@ -48,5 +48,5 @@ def null_replacement(value: str) -> NullValue:
             return NullValue(float(value))
     parsed = parse_json(value)
     if not all(isinstance(one, bool | int | float | str) for one in parsed.values()):
-        raise ValueError("a value is a number, a text, true or false")
+        raise ValueError("a value is a number, a string, true or false")
     return NullValue(by_column=tuple(parsed.items()))

@@ -1,4 +1,4 @@
-"""The bytes of nulls: what lies in the image of a structure where a column is null, or where none fills a field."""
+"""The bytes of nulls in the image of a structure: for null columns, and for fields without a column."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class NullImages:
         return bytes(slot_size(type_, self._lengths, self._pointer_size))
 
     def bit_place(self, struct: Struct, bit: int) -> tuple[int, int]:
-        """Where in the image of a structure one of its bits for nulls is: the offset of the byte, and its value."""
+        """The place of a null bit in the image of a structure: the offset of the byte, and the bit's value."""
         mask = struct.null_bits
         assert mask is not None
         return self._offsets[struct.name][mask.name] + bit // 8, 1 << bit % 8
 
     def image(self, type_: Type, notes: Notes, path: str) -> bytes | None:
-        """What lies in the image for a null of that type, at the path of its column (`a.b`); None if nothing can."""
+        """The image of a null of a type, at the path of its column (`a.b`); None if it has none."""
         match type_:
             case Basic(Kind.STRING) | Pointer():
                 return self.zeros(type_)
@@ -71,13 +71,13 @@ class NullImages:
                 return self._number(type_, notes, value, is_own=self.value.is_own(path))
 
     def is_unfit(self, type_: Type, notes: Notes, path: str) -> bool:
-        """Whether the user gave a value that the type does not have; a number for all is none for dates and so on."""
+        """Whether the user gave a value that the type lacks; a number for all does not apply to dates and so on."""
         if self.value is None or self.value.of(path) is None or self.image(type_, notes, path) is not None:
             return False
         return self.value.is_own(path) or _is_number(type_, notes)
 
     def check(self, columns: Iterable[BatchColumn]) -> None:
-        """Raise PBIO_BAD_OPTION for values of columns that there are not, or that are null by themselves."""
+        """Raise PBIO_BAD_OPTION for values of unknown columns, or of columns that can be null anyway."""
         if self.value is None:
             return
         types = {column.names: column.type for column in columns}
@@ -88,7 +88,7 @@ class NullImages:
             if pa.types.is_struct(types[path]) or pa.types.is_string(types[path]):
                 raise PbioError(
                     "PBIO_BAD_OPTION",
-                    f"option 'nullValue' gives {value!r} to a column that can be null as it is",
+                    f"option 'nullValue' gives {value!r} to a column that can already be null",
                     field=f"$.{path}",
                     hint="replace its nulls with coalesce(), or leave it out of nullValue",
                 )
@@ -123,7 +123,7 @@ class NullImages:
 
 
 def _is_number(type_: Type, notes: Notes) -> bool:
-    """Whether a type is one of numbers, and of nothing that they stand for."""
+    """Whether a type is of plain numbers, without a logical type."""
     if isinstance(type_, Array):
         return is_decimal_in_place(type_, notes) or (type_.element != CHAR and _is_number(type_.element, notes))
     is_basic = isinstance(type_, Basic) and type_ != STRING and type_.kind is not Kind.BOOLEAN
@@ -131,7 +131,7 @@ def _is_number(type_: Type, notes: Notes) -> bool:
 
 
 def _whole(value: Default, notes: Notes) -> int | None:
-    """A value as a whole number in the units of the field; None if it has no such number."""
+    """A value as a whole number in the units of the field; None if it has none."""
     if isinstance(value, str) and notes.symbols:
         return dict(notes.symbols).get(value)
     if isinstance(value, str) and notes.logical in _TIMES:

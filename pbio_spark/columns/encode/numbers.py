@@ -1,7 +1,7 @@
-"""Which column may fill which number, and which of its values have to be checked.
+"""Which columns may fill which numbers, and which values must be checked.
 
-A column fills a number of its own kind: integers of any width fill integers, and doubles floats, checked value by value
-where the column's type has more of them; dates, times and decimals fill what is noted to be one. Nothing is rounded.
+A column fills a number of its own kind: integers of any width fill integers, and doubles fill floats, checked value by
+value if the column's type has more values; dates, times and decimals fill fields noted as such. Nothing is rounded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _TIMES = {
 
 
 def number_to_load(basic: Basic, notes: Notes, arrow: pa.DataType) -> str | None:
-    """How a column's values are loaded (see `encode_plan.Number`) to be stored as `basic`; None if they must not be."""
+    """How a column's values are loaded (see `encode_plan.Number`) to be stored as `basic`; None if that is not
+    allowed."""
     is_whole = basic.kind in (Kind.INTEGER, Kind.UNSIGNED, Kind.CHAR, Kind.ENUMERATION)
     if basic.kind is Kind.BOOLEAN:
         return "bool" if pa.types.is_boolean(arrow) else None
@@ -44,7 +45,7 @@ def is_narrower_decimal(arrow: pa.DataType, notes: Notes) -> bool:
 
 
 def number_bounds(basic: Basic, load: str) -> tuple[int | None, int | None]:
-    """The least and the greatest value to be let through, as int64; None where nothing has to be checked.
+    """The least and the greatest allowed value, as int64; None if no check is needed.
 
     An unsigned 64-bit integer is compared as a signed one, so a negative one is too large for anything narrower.
     """
@@ -54,7 +55,7 @@ def number_bounds(basic: Basic, load: str) -> tuple[int | None, int | None]:
     if load == "uint64":
         return (None, None) if high == 2**64 - 1 else (0, high)
     if load == "decimal":
-        # What is beyond 64 bits is found by itself.
+        # Values beyond 64 bits are found separately.
         least, greatest = _range(high != 2**64 - 1, 64)
     else:
         least, greatest = _range(load[0] != "u", int(load.lstrip("uint")))

@@ -1,4 +1,4 @@
-"""A batch taken apart: the arrays that a kernel reads, and how much room their records can take at most."""
+"""A batch as the arrays that a kernel reads, and the maximal size of its records."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from pbio_spark.columns.encode.plan import (
 )
 
 _NO_SYMBOL = -(2**63)
-"""What a string that is not a symbol becomes: beyond the range of every enumeration."""
+"""The number of a string that is not a symbol: beyond the range of every enumeration."""
 
 _MAX_PADDING = 1 << 28
-"""The most bytes in a batch for strings in arrays whose size the batch itself says."""
+"""The most bytes in a batch for strings in arrays whose size is given in the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ColumnData:
     """The array of a column in one batch.
 
     Attributes:
-        start, stop: the indices in use; a slice uses few of what it is a slice of.
+        start, stop: the indices in use, since the array may be a slice.
         numbers: int64, the numbers of symbols at `start` and after; None where the array is read itself.
     """
 
@@ -50,7 +50,7 @@ class ColumnData:
         return self.stop - self.start
 
     def entries(self) -> list[int]:
-        """What the table holds for the column (`encode_generate.COLUMN`)."""
+        """The table entries for the column (`encode_generate.COLUMN`)."""
         array = self.array if self.numbers is None else self.numbers
         shift = array.offset - (0 if self.numbers is None else self.start)
         buffers = [0 if buffer is None else buffer.address for buffer in array.buffers()[:3]]
@@ -102,7 +102,7 @@ def _number(name: str, known: dict[str, int]) -> int:
 
 
 def room_of(plan: EncodePlan, parts: Sequence[ColumnData], count: int) -> int:
-    """The most bytes that the records of `count` rows take beyond their base records."""
+    """The most bytes that `count` records take beyond their base records."""
     return _Room(plan, parts).nodes(plan.nodes, count)
 
 
@@ -142,7 +142,7 @@ class _Room:
         return stop - start
 
     def padding(self, control: int | None, count: int) -> int:
-        """The bytes of `count` strings that are as long as a control column says."""
+        """The bytes of `count` strings as long as a control column says."""
         if control is None or not count:
             return 0
         part = self.parts[control]

@@ -1,12 +1,12 @@
-"""What has to be done to turn rows of one Arrow schema into records of one format; no code yet.
+"""The plan for turning rows of one Arrow schema into records of one format, independent of code.
 
 A plan is a tree of **nodes**, one for each field that a column fills, in the order in which bytes are written
-(ffs-wire-format 7.4): first all that lies in the structure itself, then what its slots point to, depth first. A node
+(ffs-wire-format 7.4): first everything in the structure itself, then the targets of its slots, depth first. A node
 writes at an offset of the **image** of its structure, or of the element or target that it belongs to, and reads the
 value at an index of its **column**.
 
-Before its nodes run, an image is a copy of its **blank**: zeros, defaults of fields that no column fills, and what a
-null becomes. So a null is left alone where the format can say it, and refused where it cannot.
+Before its nodes run, an image is a copy of its **blank**: zeros, defaults of fields without a column, and the image of
+nulls. So a null is left alone if the format can represent it, and refused otherwise.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Extent: TypeAlias = int | Load
 
 @dataclass(frozen=True, slots=True)
 class BatchColumn:
-    """A column, or a part of one: the arrays of a batch are visited in the order of these.
+    """A column, or a part of one. The arrays of a batch are visited in this order.
 
     Attributes:
         path: for people, e.g. `$.samples[].v`.
-        names: as options name it, `samples.v`.
+        names: the path in options, such as `samples.v`.
         parent: the column that holds this one; None for one of the batch's own.
         child: which field of the parent it is; the elements of a list are None.
         symbols: the column holds names of these numbers, which replace them beforehand.
@@ -54,7 +54,7 @@ class Number:
         load: how the column holds it: a memory type, `bool` (a bit), `decimal` (16 bytes), `binary` (8 bytes, the most
             significant first), or `bytes`, 16 that are kept as they are.
         place: where and how the image holds it.
-        low, high: the bounds to be checked; None where the column's type keeps them.
+        low, high: the bounds to check; None if the column's type stays within them.
     """
 
     column: int
@@ -75,7 +75,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A string that no column fills: the default of its field."""
+    """A string without a column: the default of its field."""
 
     slot: Load
     text: bytes
@@ -85,8 +85,8 @@ class Preset:
 class Chars:
     """Text or binary of `extent` characters, in place (`place` is an offset) or where a slot points.
 
-    NULs pad a text to a static extent, and to one that the batch says itself, in the column `control`. Characters that
-    are the row of a column-major array lie `apart`, with those of the other rows between them.
+    NULs pad a text to a static extent, or to the extent in the column `control`. Characters that are the row of a
+    column-major array are `apart`, with those of the other rows between them.
     """
 
     column: int
@@ -119,7 +119,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Deref:
-    """What a slot points to; a null has no target."""
+    """The target of a slot; a null has none."""
 
     column: int
     slot: Load
@@ -179,8 +179,8 @@ class EncodePlan:
     Attributes:
         columns: the columns that nodes name by number; parents before their parts.
         blank: of the base record.
-        null_value: what a null becomes that the format cannot say.
-        without_null: number and type of the columns that may hold nulls, but whose fields do not have `null_value`.
+        null_value: the replacement of nulls that the format cannot represent.
+        without_null: number and type of nullable columns whose fields cannot hold `null_value`.
     """
 
     format: Format
@@ -207,7 +207,7 @@ def is_flat(node: Node) -> bool:
 
 
 def in_order(nodes: list[Node]) -> tuple[Node, ...]:
-    """Flat nodes first, among them the control fields that the others read; else as they come."""
+    """Flat nodes first, among them the control fields that the others read; otherwise in the given order."""
     return tuple(sorted(nodes, key=lambda node: not is_flat(node)))
 
 

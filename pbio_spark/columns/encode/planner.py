@@ -1,4 +1,4 @@
-"""Format x Arrow schema -> `EncodePlan`: what to do for each rule of the mapping, and for what no column fills.
+"""Format x Arrow schema -> `EncodePlan`: the node for each rule of the mapping, and for fields without a column.
 
 Which column fills which field, and by which rule, is decided in `formats.arrow.mapping`. What a field without a column
 becomes:
@@ -54,9 +54,10 @@ def format_to_encode_plan(
     *,
     is_complete: bool = False,
 ) -> EncodePlan:
-    """The plan that turns batches of a schema into records of a format; `null_value` is for what cannot be null there.
+    """The plan that turns batches of a schema into records of a format; `null_value` replaces nulls that it cannot
+    represent.
 
-    With `is_complete`, every field needs a column, or has a default, or counts an array; but a structure that contains
+    With `is_complete`, every field needs a column, a default, or an array that it counts; a structure that contains
     itself may end.
 
     Raises:
@@ -75,7 +76,7 @@ def format_to_encode_plan(
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """The path of a column or field: for people, and as options name it."""
+    """The path of a column or field: for messages, and for options."""
 
     text: str = "$"
     names: str = ""
@@ -169,7 +170,7 @@ class _Planner:
         return NullMarks(array.columns, array.item.column, where, array.extents, array.column_major)
 
     def value(self, mapped: Mapped, column: int, place: _Place) -> tuple[Node, bytes]:
-        """The node of a field, or of a part of it, and the blank of the room that it takes."""
+        """The node of a field, or of a part of it, and the blank of its memory."""
         match mapped.rule, mapped.type:
             case FieldRule.STRING, Basic() as basic:
                 return Text(column, slot_at(self.format, place.offset)), self._zeros(basic)
@@ -279,7 +280,7 @@ class _Planner:
         return Chars(column, where, extents, is_padded, control, apart, null is not None), blank
 
     def missing(self, field: Field, place: _Place, where: _Where) -> tuple[list[Node], bytes]:
-        """What a field becomes that no column fills."""
+        """The nodes and the blank of a field without a column."""
         if field.notes.default is not None:
             try:
                 return self._default(field.type, field.notes, place)
@@ -323,7 +324,7 @@ class _Planner:
         raise ValueError(text)
 
     def _null_of(self, type_: Type, notes: Notes, column: int) -> bytes | None:
-        """`null` for the field of a column; remembered where `null_value` is none of its values."""
+        """`null` for the field of a column; notes if `null_value` does not fit it."""
         of = self.columns[column]
         if column in self.said_null:
             return self._zeros(type_)
@@ -346,7 +347,7 @@ class _Planner:
         return number_at(self.format, unsigned, self.offsets[struct.name][name])
 
     def _greatest(self, struct: Struct, name: str) -> int:
-        """The greatest count that a control field holds, whether a reader takes it as signed or not."""
+        """The greatest count that fits a control field, signed or not."""
         control = self._integer(struct, name)
         return (1 << min(8 * control.size - (control.kind is Kind.INTEGER), 63)) - 1
 

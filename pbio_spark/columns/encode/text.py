@@ -1,7 +1,7 @@
-"""What the text of an encoding kernel is made of: its table, its helpers, and the functions that write nodes.
+"""The parts of an encoding kernel's text: its table, its helpers, and the functions that write nodes.
 
-What writes a node is one function for all nodes of its shape: offsets, columns and extents are its arguments. So a
-kernel takes as long to compile as it has different shapes, and its machine code has the numbers in it all the same.
+Nodes of the same shape share one function, with offsets, columns and extents as arguments. So the time to compile a
+kernel depends on the number of shapes, and its machine code still has the numbers in it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Reason(IntEnum):
     """Why a value is refused."""
 
     NULL = 1
-    """The format cannot say null there."""
+    """The format cannot represent this null."""
     RANGE = 2
-    """The number is none of the field's."""
+    """The number does not fit the field."""
     LENGTH = 3
-    """The value has another length than the field, or than its control field says."""
+    """The value has another length than the field, or from its control field."""
     RAGGED = 4
     """A list has another length than its neighbours."""
     NUL = 5
@@ -113,7 +113,7 @@ class KernelWriter:
         return at
 
     def argument(self, value: int | str) -> str:
-        """A number, or an expression of the caller's, in which nodes of one shape differ."""
+        """A number, or an expression of the caller, that differs between nodes of one shape."""
         # A bare number would be a type of its own to numba, and the function compiled again for each.
         self.arguments.append(f"as_int64({value})" if isinstance(value, int) else value)
         return f"a{len(self.arguments) - 1}"
@@ -139,7 +139,7 @@ class KernelWriter:
         return At(self.argument(f"table + {8 * (len(HEADER) + len(COLUMN) * number)}"), type_)
 
     def extent(self, extent: Extent) -> str:
-        """A number that is known, or a variable with the one that a control field of the structure holds."""
+        """A constant, or a variable with the value of a control field of the structure."""
         if isinstance(extent, int):
             return self.argument(extent)
         at = self.place("image", extent.offset)

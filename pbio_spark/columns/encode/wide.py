@@ -1,4 +1,4 @@
-"""The calls that write a structure's nodes: a line for each, or a loop over a list of them where they are many.
+"""The calls that write a structure's nodes: a line for each, or, for many nodes, a loop over a list.
 
 The compiler's time grows with the lines of a kernel. In the loop, it is that of the different shapes of nodes, and a
 thousand fields compile as fast as ten; a row takes a fifth longer.

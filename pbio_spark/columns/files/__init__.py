@@ -2,12 +2,12 @@
 
 walk        the compiled walk over the items of a file: where its records are
 chunks      a part of a file -> chunks of records in memory, whatever their formats
-plan        `ReadPlan`: selection, error policy, limits, and what reading takes; `Part`, what of a file is read
-compile     a selection and formats -> the plan, with the converters of records
+plan        `ReadPlan`: selection, error policy, limits, and what reading takes; `Part`, the part of a file to read
+compile     a selection and formats -> the plan, with converters
 batches     chunks -> batches, bad records by mode
 left_out    what reading left out, for the log
 read        all of this together
-names       columns under other names, and those that a schema lacks
-ranges      the least and greatest values of blocks, of which outlines keep note
+names       renamed columns, and columns that a schema lacks
+ranges      the least and greatest values of blocks, which outlines record
 null_check  nulls where a schema allows none
 """

@@ -56,7 +56,7 @@ class BatchMaker:
         self._state: Statics = next((statics for statics in given if statics is not None), {})
 
     def chunk_to_batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """The rows of a chunk: one batch, or several where more is made of the records than one should hold."""
+        """The rows of a chunk: one batch, or several if the records exceed the size of one."""
         first, step = 0, len(chunk.positions)
         while first < len(chunk.positions):
             stop = min(first + step, len(chunk.positions))
@@ -66,11 +66,11 @@ class BatchMaker:
                 stop = first + int(others[0]) if len(others) else stop
             batch, done = self._some_to_batch(chunk, first, stop)
             yield batch
-            # Records that come again, because others of the chunk were too much, do so only a few times.
+            # Records are repeated only a few times when others of the chunk were too much.
             first, step = done, max(2 * (done - first), 1)
 
     def _some_to_batch(self, chunk: Chunk, first: int, stop: int) -> tuple[pa.RecordBatch, int]:
-        """The rows of some entries of a chunk, and the first entry that is left for another batch."""
+        """The rows of some entries of a chunk, and the first entry left for another batch."""
         count = len(chunk.positions)
         row_of = np.full(count, -1, np.int64)
         status = np.zeros(count, np.int32)
@@ -151,7 +151,7 @@ class BatchMaker:
             form = self.formats[number]
             plan, selection = self.plan, self.plan.selection
             converter = plan.converters.get(form.id)
-            # Only IDs of version 2 are hashes: two files may mean different formats by one of the others.
+            # Only IDs of version 2 are hashes: other IDs may mean different formats in two files.
             if converter is None or (not isinstance(converter, Rejection) and converter.format != form):
                 if selection.query:
                     warn_of_new_columns(
@@ -176,7 +176,7 @@ class BatchMaker:
         return decoder
 
     def _is_dropped(self, rejection: Rejection, count: int) -> bool:
-        """Whether records that reach no wanted type are left out; else they are bad records."""
+        """Whether records that reach no wanted type are left out; otherwise they are bad records."""
         request = self.plan.selection.request
         on_reject = request.on_reject if request is not None else "fail"
         if on_reject == "fail":
@@ -186,7 +186,7 @@ class BatchMaker:
         return on_reject == "drop"
 
     def _decode(self, decoder: AnyDecoder, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
-        """Decode records, or the first of them, where one batch would not hold what all of them make."""
+        """Decode records, or only the first of them if one batch cannot hold the result of all."""
         try:
             return decoder.decode(starts, ends)
         except OverflowError:
@@ -196,7 +196,7 @@ class BatchMaker:
             return self._decode(decoder, starts[:half], ends[:half])
 
     def _checked(self, decoded: Decoded, form: Format) -> Decoded:
-        """What was decoded; records are bad too that hold a null where the schema has none."""
+        """The decoded batch, with records that have nulls where the schema allows none marked as bad."""
         found = unexpected_nulls(decoded.batch)
         if not found:
             return decoded
@@ -216,7 +216,7 @@ class BatchMaker:
         return replace(decoded, errors=errors)
 
     def _is_ignored(self, error: PbioError, *, is_tail: bool) -> bool:
-        """Whether damage makes neither an error nor a row."""
+        """Whether damage is ignored: neither an error nor a row."""
         if is_tail:
             if self.plan.errors.tail == "planned":
                 raise PbioError(
@@ -251,11 +251,11 @@ class BatchMaker:
         return entries
 
     def _error(self, chunk: Chunk, entry: int, bad: _Bad) -> PbioError:
-        """What is wrong with an entry, and with which record."""
+        """The error of an entry, with its record."""
         return self._reason(chunk, entry, bad).at(record=self.name_entry(chunk, entry))
 
     def name_entry(self, chunk: Chunk, entry: int) -> int | str | None:
-        """The ordinal of an entry, or words that say where it is; None if an error is to say nothing."""
+        """The ordinal of an entry, or words that say where it is; None if errors should not name it."""
         if not chunk.is_counted:
             return "record number unknown"
         ordinal = chunk.ordinal + entry
@@ -301,7 +301,7 @@ class BatchMaker:
         kept: npt.NDArray[np.int64],
         bad: _Bad,
     ) -> pa.RecordBatch:
-        """Put the special columns to those of the records."""
+        """Add the special columns to those of the records."""
         selection = self.plan.selection
         columns: dict[str, Any] = dict(zip(data.schema.names, data.columns, strict=True))
         for name, value in zip(selection.partition_columns, self.part.partition, strict=True):
@@ -350,7 +350,7 @@ class BatchMaker:
         return pa.StructArray.from_arrays([makers[part.name]() for part in parts], fields=parts)
 
     def metadata_arrays(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> dict[str, Callable[[], pa.Array]]:
-        """What makes the parts of the metadata column, for some entries of a chunk."""
+        """Functions that make the parts of the metadata column, for some entries of a chunk."""
         n = len(kept)
         numbers = chunk.formats[kept]
         address = address_of(chunk.data)
@@ -372,14 +372,14 @@ class BatchMaker:
         }
 
     def _said(self, number: int, what: str) -> str | None:
-        """What the converter of a format says of its records; None before there is one."""
+        """An attribute of a format's converter; None before it exists."""
         decoder = self._decoders.get(number)
         return None if decoder is None or isinstance(decoder, Rejection) else getattr(decoder.converter, what)
 
 
 @dataclass(frozen=True, slots=True)
 class _Bad:
-    """What became of the entries of a chunk: their rows (-1: none), what kernels said, and what programs did."""
+    """The results for the entries of a chunk: rows (-1: none), kernels' status, and programs' errors."""
 
     row_of: npt.NDArray[np.int64]
     status: npt.NDArray[np.int32]

@@ -1,7 +1,7 @@
-"""A part of a file -> chunks of records in memory, whatever formats they have.
+"""A part of a file -> chunks of records in memory, of any formats.
 
-Most of it is the compiled walk; this module feeds it bytes and deals with what it stops at: format items, records too
-large to be read, damage, and the end of the file; and it looks for formats that only a store knows.
+The compiled walk does most of the work. This module feeds it bytes and handles its stops: format items, records too
+large to read, damage, and the end of the file. It also looks up formats that only a store knows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pbio_spark.wire.hints.sidecar import Point
 from pbio_spark.wire.resync import resume
 
 UNKNOWN_FORMAT, DAMAGE = -1, -2
-"""What `Chunk.formats` says of a record whose format is unknown, and of bytes that are not a record."""
+"""The values of `Chunk.formats` for a record of unknown format, and for bytes that are not a record."""
 
 FIRST_WINDOW = 1 << 18
 
@@ -35,12 +35,12 @@ MOST_BYTES = 2**31 - 1
 """The largest item that is read into memory; a larger record does not fit into columns."""
 
 ASKED = 100_000
-"""How many IDs that nobody knew are remembered, so as not to be asked for again."""
+"""How many unknown IDs are remembered, to avoid repeated look-ups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some records in the order of the file, and the memory that they lie in.
+    """Some records in the order of the file, and their memory.
 
     Attributes:
         data: uint8, the file's bytes from `offset` on.
@@ -50,9 +50,9 @@ class Chunk:
         rights: bool, whether a record's header is right.
         ordinal: of the first record among all of the file; if not `is_counted`, among those that were met.
         error: what is wrong with the item of format DAMAGE, always the last one.
-        resumed: where reading goes on after it; None if that ends the file.
-        left_out: how many bytes that leaves out; and how many records, if that is known.
-        is_counted: whether it is known how many records lie before it.
+        resumed: where reading resumes after it; None if it ends the file.
+        left_out: how many bytes that skips, and how many records, if known.
+        is_counted: whether the number of records before it is known.
         refused: why the record, the only one, is bad although its item is whole. Its bytes are not all in `data`.
     """
 
@@ -92,9 +92,9 @@ class Chunker:
         name: of the file, for errors.
         formats: known beforehand.
         store: asked for formats that the file does not describe.
-        limits: of a chunk.
+        limits: limits of a chunk.
         kernel: of the walk.
-        resumption: where to go on after damage.
+        resumption: where to resume after damage.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Chunker:
 
     @property
     def formats(self) -> list[Format]:
-        """Those that `Chunk.formats` counts in; more may come with every chunk."""
+        """The formats that `Chunk.formats` refers to; every chunk may add more."""
         return self.walker.formats
 
     def chunks(self, start: int, end: int, ordinal: int | None) -> Iterator[Chunk]:
@@ -134,8 +134,8 @@ class Chunker:
             ordinal: of the first record from `start` on; None if that is not known.
 
         Raises:
-            PbioError: PBIO_NOT_FFS, or what is wrong with a format body. Damage, or a tail that is cut off, makes a
-                chunk of its own, the last one unless `resume` finds where to go on.
+            PbioError: PBIO_NOT_FFS, or what is wrong with a format body. Damage, or a truncated tail, makes a
+                separate chunk, the last one unless `resume` finds where to continue.
         """
         self._data, self._offset = self._buffer[:0], start
         self._is_counted, ordinal = ordinal is not None, ordinal or 0
@@ -190,14 +190,14 @@ class Chunker:
         return None
 
     def _go_to(self, offset: int, end: int) -> int:
-        """The position of an offset, which may lie after the data that was read."""
+        """The position of an offset, which may be after the data read so far."""
         if offset > self._offset + len(self._data):
             self._data, self._offset = self._buffer[:0], offset
             self._more(0, end)
         return offset - self._offset
 
     def _single(self, position: int, end: int) -> Item | PbioError:
-        """The item at a position, which the compiled walk leaves to us, or the damage there; a format is learnt."""
+        """The item at a position where the compiled walk stopped, or the damage there; learns a format."""
         self._scanner.offset = self._offset + position
         known = len(self._scanner.formats)
         try:
@@ -211,7 +211,7 @@ class Chunker:
         return self._crossing(item, end) if item.end > end else item
 
     def _false_length(self, walked: Walked, end: int) -> PbioError | None:
-        """What is wrong with the length of the last record: its header says another, and no item follows it."""
+        """The error of a last record whose length contradicts its header, with no item after it."""
         if not len(walked.positions) or walked.rights[-1] or walked.formats[-1] < 0:
             return None
         after = self._offset + walked.next
@@ -233,7 +233,7 @@ class Chunker:
         return None
 
     def _ask(self, walked: Walked) -> bool:
-        """Ask for the formats of records that nobody has described so far; whether one was found."""
+        """Look up the formats of records that are still unknown; returns whether one was found."""
         unknown = np.flatnonzero(walked.formats < 0)
         if not len(unknown):
             return False
@@ -251,9 +251,9 @@ class Chunker:
         return bool(found)
 
     def _ends_before(self, position: int, end: int) -> bool:
-        """Whether reading on can complete the item at a position: a length that lies must not be believed.
+        """Whether more data can complete the item at a position, since its length may be wrong.
 
-        Nor does it help where an index block is reserved and not yet written.
+        More data does not help for a reserved index block that is not yet written.
         """
         head = self._data[position : position + INDEX_BLOCK].tobytes()
         if len(head) == INDEX_BLOCK and not any(head):
@@ -270,9 +270,9 @@ class Chunker:
         return last <= end and last <= self.source.seek(0, os.SEEK_END)
 
     def _more(self, position: int, end: int, found: int = 0) -> bool:
-        """Forget the data before a position, which becomes 0, and read on after the rest; False at the end.
+        """Drop the data before a position, which becomes 0, and read more; False at the end.
 
-        The window takes the size that holds a chunk of records like the last ones, or an item that did not fit.
+        The window is sized for a chunk of records like the last ones, or an item that did not fit.
         """
         rest = self._data[position:]
         if found:
@@ -335,7 +335,7 @@ class Chunker:
         )
 
     def _damage(self, position: int, ordinal: int, error: PbioError, end: int) -> Chunk:
-        """The damage at a position as a chunk of its own, up to where reading goes on."""
+        """The damage at a position as a separate chunk, up to where reading resumes."""
         offset = self._offset + position
         formats = self._scanner.formats
         anchors, search = self._resumption.anchors, self._resumption.search

@@ -1,4 +1,4 @@
-"""A selection and formats -> the plan of reading, with the converters of the formats that are known to come."""
+"""A selection and formats -> the plan of reading, with the converters of the expected formats."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def plan_read(
     errors: ErrorPolicy = ErrorPolicy(),  # noqa: B008 - frozen
     limits: BatchLimits = BatchLimits(),  # noqa: B008
 ) -> ReadPlan:
-    """What reading a selection takes.
+    """The plan of reading a selection.
 
     Args:
         formats: known beforehand; they may help others to reach what is requested.
-        coming: those whose records will come: their converters are compiled now.
+        coming: the expected formats, whose converters are compiled now.
         store: for formats that files do not describe.
 
     Raises what `compile_converter` raises.
@@ -79,7 +79,7 @@ def compile_converter(plan: ReadPlan, form: Format, *, fused: bool) -> AnyConver
 
 
 def route_of(plan: ReadPlan, form: Format) -> tuple[Transform, ...]:
-    """The transforms of formats that records of one go through; none if they reach nothing."""
+    """The transforms of formats on the route of a format; none if it is rejected."""
     route = _route(plan, form, {})
     return () if isinstance(route, Rejection) else route.hops
 
@@ -87,7 +87,7 @@ def route_of(plan: ReadPlan, form: Format) -> tuple[Transform, ...]:
 def _route_to_converter(plan: ReadPlan, form: Format, route: RecordRoute, *, fused: bool) -> AnyConverter:
     if route.is_direct and route.keep is None:
         return format_to_converter(form, route.fill(plan.selection.columns), target=route.target, fused=fused)
-    # Imported here: what compiles programs takes a process longer to load than all the rest of reading.
+    # Imported here: loading the compiler of programs takes longer than the rest of reading.
     from pbio_spark.columns.programs.converter import route_to_converter
 
     return route_to_converter(form, route, plan.selection.columns, fused=fused)
@@ -109,7 +109,7 @@ def _route(plan: ReadPlan, form: Format, unusable: Mapping[Transform, Problem]) 
 
 
 def plan_to_excluding(plan: ReadPlan, form: Format) -> Excluding | None:
-    """Which records of a format a plan's filter never lets pass; None if that is not known of any."""
+    """The records of a format that a plan's filter certainly refuses; None if unknown."""
     selection = plan.selection
     converter = plan.converters.get(form.id)
     if selection.request is None or selection.request.ordered or isinstance(converter, Rejection | Converter | None):

@@ -17,8 +17,8 @@ class LeftOut:
     Attributes:
         bad: how many bad records `DROPMALFORMED` dropped.
         rejected: how many records reach no wanted type.
-        tail: how many bytes at the end are not a whole item; None if the file ends with one.
-        damages: of each damaged place, how many bytes were passed over, and how many records, if that is known.
+        tail: the bytes of an incomplete item at the end; None if the file ends with an item.
+        damages: for each damaged place, the skipped bytes, and the number of records if known.
     """
 
     bad: int = 0

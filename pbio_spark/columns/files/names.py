@@ -1,4 +1,4 @@
-"""The names of columns: what aliases make of them, and those that a format has beyond a schema."""
+"""The names of columns: aliases, and columns of a format that a schema lacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def renamed(schema: pa.Schema, aliases: Mapping[str, str]) -> pa.Schema:
     def rename(fields: list[pa.Field], path: tuple[str, ...]) -> Iterator[pa.Field]:
         for field in fields:
             name = new.get((*path, field.name), field.name)
-            # A column that is there under its own name takes the values of the other one.
+            # An existing column of that name takes the values of the other one.
             if not any(other.name.lower() == name.lower() for other in fields if other is not field):
                 yield pa.field(name, inside(field.type, (*path, name)), field.nullable)
             elif name == field.name:
@@ -43,11 +43,11 @@ def renamed(schema: pa.Schema, aliases: Mapping[str, str]) -> pa.Schema:
 def warn_of_new_columns(
     query: str, file: str, form: Format, schema: pa.Schema, presentation: Presentation, aliases: Mapping[str, str]
 ) -> None:
-    """Warn of the columns of a format that a query's schema lacks, of each once for a query in a process."""
+    """Warn about columns of a format that a query's schema lacks, once per query and process."""
     try:
         columns = renamed(record_to_arrow(form.record, presentation), aliases)
         found = list(_beyond(columns, schema, ""))
-    except PbioError:  # such a field cannot be a column, and is left out all the same
+    except PbioError:  # such a field cannot be a column, and is left out anyway
         found = [field.name for field in form.record.fields if valid_text(field.name) not in schema.names]
     told = _told(query)
     new = [path for path in found if path not in told]
@@ -62,7 +62,7 @@ def warn_of_new_columns(
 
 @lru_cache(maxsize=64)
 def _told(query: str) -> set[str]:
-    """The columns that a query has been warned of."""
+    """The columns that a query has been warned about."""
     return set()
 
 

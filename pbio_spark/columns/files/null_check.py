@@ -1,6 +1,6 @@
-"""Nulls where a schema says that there are none: below NOT NULL, in the key of a map, among the elements of an array.
+"""Finds nulls where a schema forbids them: below NOT NULL, in the key of a map, in the elements of an array.
 
-Spark would read such a null as 0, or fail somewhere in the JVM. The record that it comes from is a bad record.
+Spark would read such a null as 0, or fail somewhere in the JVM. Its record is a bad record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def unexpected_nulls(batch: pa.RecordBatch) -> dict[int, str]:
-    """The rows of a batch that hold a null where its schema has none, each with the path of the first one.
+    """The rows of a batch with a null that its schema forbids, each with the path of the first one.
 
     >>> schema = pa.schema([pa.field("x", pa.struct([pa.field("a", pa.int32(), nullable=False)]))])
     >>> unexpected_nulls(pa.RecordBatch.from_pylist([{"x": {"a": 1}}, {"x": None}, {"x": {"a": None}}], schema))
@@ -32,7 +32,7 @@ def unexpected_nulls(batch: pa.RecordBatch) -> dict[int, str]:
 
 
 def _is_clean(field: pa.Field, array: pa.Array) -> bool:
-    """Whether counting is enough to see that no null is where none may be."""
+    """Whether null counts already show that there are no forbidden nulls."""
     if array.null_count and not field.nullable:
         return False
     if not _is_strict(field.type):

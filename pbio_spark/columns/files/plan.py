@@ -1,7 +1,7 @@
-"""`ReadPlan`, the same for every part of every file, and `FilePart`, what of a file is read.
+"""`ReadPlan`, the same for every part of every file, and `FilePart`, the part of a file to read.
 
-A plan holds three values of the caller's: the `Selection` (which records, as which columns), the `ErrorPolicy` and the
-`BatchLimits`; and what reading them takes. `plan_read` in `compile` builds it.
+A plan has three values from the caller: the `Selection` (which records, as which columns), the `ErrorPolicy` and the
+`BatchLimits`; and the compiled means of reading. `plan_read` in `compile` builds it.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class Selection:
     """Which records are read, and the columns that they become.
 
     Attributes:
-        schema: of the batches; all columns that are not one of the special ones below are fields of records.
+        schema: of the batches; all columns except the special ones below are fields of records.
         presentation, aliases, defaults, symbols: see `ColumnSpec`.
         names, ids: of the formats whose records are read; empty means all.
-        only_name: the only name that formats may have; None where `names` or `ids` say which to leave out.
+        only_name: the only name that formats may have; None if `names` or `ids` select formats.
         corrupt_column: of CORRUPT_TYPE, parts of it, or binary.
         metadata_column: of METADATA_TYPE or parts of it.
         partition_columns: whose values the `FilePart` gives.
-        request: what is wanted besides the fields of records.
-        query: a name for the query, if its columns are to be all those of the formats that planning met: fields of
-            others are warned of.
+        request: the request beyond the fields of records.
+        query: a name for the query, if its columns should be all those of the formats seen in planning: other fields
+            then cause a warning.
     """
 
     schema: pa.Schema
@@ -86,12 +86,12 @@ class Selection:
 
     @property
     def columns(self) -> ColumnSpec:
-        """The columns that come from the fields of records, and what helps to fill them."""
+        """The columns from fields of records, and what helps to fill them."""
         return ColumnSpec(self.data_schema, self.presentation, self.aliases, self.defaults, self.symbols)
 
     @property
     def data_schema(self) -> pa.Schema:
-        """The columns that come from the fields of records."""
+        """The columns from fields of records."""
         special = {self.corrupt_column, self.metadata_column, *self.partition_columns}
         return pa.schema([f for f in self.schema if f.name not in special])
 
@@ -105,11 +105,11 @@ class ErrorPolicy:
     """What happens to bad records and damaged files.
 
     Attributes:
-        mode: for a bad record. PERMISSIVE makes it a row of nulls, with the corrupt-record column where there is one.
+        mode: for a bad record. PERMISSIVE makes it a row of nulls, with the corrupt-record column if there is one.
         tail: whether a file that ends inside a record is an error (a bad record) or just ends there; or that the part
-            ends where an item must begin, and if none does the plan was wrong: an error whatever the mode.
-        ignore_corrupt_files: whether damage between records is logged, and makes neither an error nor a row.
-        resync: whether to look for sound records after damage where no index or outline names them.
+            must end at an item boundary: if not, the plan was wrong, which is an error in every mode.
+        ignore_corrupt_files: whether damage between records is only logged, without an error or a row.
+        resync: whether to search for sound records after damage if no index or outline names them.
     """
 
     mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = "FAILFAST"
@@ -128,13 +128,13 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """Everything that reading takes. Pickles with its converters, compiled.
+    """Everything that reading needs. Pickles with its compiled converters.
 
     Attributes:
         formats: known beforehand, selected or not.
         store: for formats that files do not describe.
         converters: compiled beforehand, by format ID; the others are compiled when their format appears.
-        walk: the kernel that finds records; without one, each process gets its own.
+        walk: the kernel that finds records; by default each process gets its own.
     """
 
     selection: Selection
@@ -158,10 +158,10 @@ class FilePart:
     Attributes:
         name: of the file, for errors and metadata.
         start, end: offsets; without an end, to the end of the file.
-        ordinal: of the first record from `start` on; None if that is not known.
+        ordinal: of the first record from `start` on; None if unknown.
         partition: the values of the partition columns.
-        records: how many there must be; None if that is not known.
-        anchors: item boundaries after `start` that an index or an outline names, where reading goes on after damage.
+        records: how many there must be; None if unknown.
+        anchors: item boundaries after `start` that an index or an outline names, where reading resumes after damage.
     """
 
     name: str

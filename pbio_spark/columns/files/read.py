@@ -1,4 +1,4 @@
-"""Files -> record batches of one schema: what Spark's reader, the command line and channels have in common.
+"""Files -> record batches of one schema: shared by Spark's reader, the command line and channels.
 
     >>> from pbio_spark.columns import FilePart, Selection, plan_read, read_batches
     >>> plan = plan_read(Selection(pa.schema([("n", pa.int32())])))
@@ -6,8 +6,8 @@
     ...     for batch in read_batches(plan, FilePart("some.ffs"), file):
     ...         print(batch.num_rows)
 
-Rows are in the order of the file, whatever formats its records have. A record is read whole or it is a bad record, with
-which `mode` deals.
+Rows are in the order of the file, whatever formats its records have. A record is either read completely or is a bad
+record, which `mode` handles.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def read_batches(plan: ReadPlan, part: FilePart, source: BinaryIO) -> Iterator[p
     """The records of a part of a file as batches of `plan.schema`.
 
     Raises:
-        PbioError: what is wrong with the file or, under FAILFAST, with its first bad record; PBIO_SEVERAL_FORMATS if a
-            name turns up that was not asked for and no names were; PBIO_ROWS_GONE if there are not as many records as
-            there must be.
+        PbioError: the errors of the file or, under FAILFAST, of its first bad record; PBIO_SEVERAL_FORMATS for an
+        unexpected
+            name if none were requested; PBIO_ROWS_GONE if there are fewer or more records than planned.
     """
     resumption = Resumption(part.anchors, plan.errors.resync)
     chunker = Chunker(source, part.name, plan.formats, plan.store, plan.limits, plan.walk, resumption)
@@ -43,7 +43,7 @@ def read_batches(plan: ReadPlan, part: FilePart, source: BinaryIO) -> Iterator[p
     if part.records not in (None, records):
         raise PbioError(
             "PBIO_ROWS_GONE",
-            f"planning counted {part.records} records here, and now there are {records}: the file was truncated "
+            f"planning counted {part.records} records here, but now there are {records}: the file was truncated "
             "or overwritten meanwhile",
             file=part.name,
             offset=part.start,

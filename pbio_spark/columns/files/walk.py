@@ -1,7 +1,7 @@
-"""The compiled walk over the items of a file: where its records are, and whether their headers are right.
+"""The compiled walk over the items of a file: finds its records and checks their headers.
 
-The rules are those of `pbio_spark.wire.container` and `wire.header`. The kernel takes the items that come in millions,
-records, and those that lie between them, comments and index blocks; at anything else it stops and says where.
+It follows the rules of `pbio_spark.wire.container` and `wire.header`. The kernel handles the items that come in
+millions, records, and comments and index blocks between them. At anything else it stops and reports where.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _LOOKUP = ("formats", "places", "mask", "factor_of_first", "factor_of_rest")
 _FOUND = ("starts", "ends", "of_format", "rights")
 _OF_WALK = ("data", "length", "position", "count", *_LOOKUP, "positions", *_FOUND)
 _OF_VALUES = ("data", "offsets", "width", *_LOOKUP, *_FOUND)
-"""What stands in the tables of the two kernels, in this order."""
+"""The tables of the two kernels, in this order."""
 
 SOURCE = f"""{_HEADERS}
 
@@ -152,7 +152,7 @@ class Stop(IntEnum):
 
 _FORM = 72
 ITEM_HEAD = 8
-"""The bytes before a record in a file, also counted where a value has none."""
+"""The bytes before a record in a file; also counted for values, which have none."""
 
 
 @cache
@@ -162,7 +162,7 @@ def walk_kernel() -> Kernel:
 
 @cache
 def values_kernel() -> Kernel:
-    """What finds records that are binary values of Arrow, one in each."""
+    """The kernel for records as binary values of Arrow, one per value."""
     return compile_kernel(OF_VALUES.format(form=_FORM))
 
 
@@ -173,7 +173,7 @@ class Walked:
     Attributes:
         positions: int64, where their items begin, counted from the first byte of the data.
         starts, ends: int64 addresses of the base record's first byte and of the byte after the record.
-        formats: int32, which of the walker's formats they have; -1 where it knows none with their ID.
+        formats: int32, the index of their format among the walker's; -1 for an unknown ID.
         rights: bool, whether the header agrees with the record and with its format.
         next: the position of the item at which the walk stopped.
     """
@@ -187,7 +187,7 @@ class Walked:
     stop: Stop
 
     def without_last(self) -> Walked:
-        """As if the walk had stopped at the last record."""
+        """The result as if the walk had stopped at the last record."""
         return Walked(
             self.positions[:-1],
             self.starts[:-1],
@@ -203,20 +203,20 @@ class Walker:
     """Walks over data in memory, knowing some formats.
 
     Attributes:
-        formats: those known; their places are their numbers in `Walked.formats`. `learn` adds to them.
+        formats: the known formats, to whose indexes `Walked.formats` refers. `learn` adds to them.
     """
 
     def __init__(self, kernel: Kernel | None = None) -> None:
         self.kernel = kernel or walk_kernel()
         self.formats: list[Format] = []
         self._packed = np.zeros((8, _FORM // 8), np.int64)
-        # Where each format is, by a hash of its ID: open addressing, at most half full. The factors are drawn again for
-        # each walker, so that no file can hold IDs that meet on purpose.
+        # Where each format is, by a hash of its ID: open addressing, at most half full. Each walker draws new factors,
+        # so that no file can have IDs that collide on purpose.
         self._places = np.full(16, -1, np.int32)
         self._factors = [int.from_bytes(os.urandom(8), signed=True) | 1 for _ in range(2)]
 
     def learn(self, formats: Iterable[Format]) -> None:
-        """Know formats from now on. An ID that is known already keeps the format that it has."""
+        """Add formats. An ID that is already known keeps its format."""
         for form in formats:
             number = len(self.formats)
             if number == len(self._packed):
@@ -229,10 +229,10 @@ class Walker:
             self._enter(number)
 
     def _enter(self, number: int) -> None:
-        """Make a format to be found by its ID, unless another with this ID is."""
+        """Enter a format under its ID, unless the ID is already taken."""
         first, rest = self._packed[number, :2].tolist()
         mask = len(self._places) - 1
-        # What the kernel computes, whose arithmetic wraps around.
+        # As the kernel computes it, with wrapping arithmetic.
         place = (first * self._factors[0] + rest * self._factors[1] & 2**64 - 1) >> 32 & mask
         while (other := int(self._places[place])) >= 0:
             if self._packed[other, :2].tolist() == [first, rest]:

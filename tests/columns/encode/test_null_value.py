@@ -138,8 +138,8 @@ def test_null_values_by_column() -> None:
     ("column", "value", "said"),
     [
         ("dya", 1, "did you mean 'day'"),
-        ("s", 1, "can be null as it is"),
-        ("name", "-", "can be null as it is"),
+        ("s", 1, "can already be null"),
+        ("name", "-", "can already be null"),
         ("day", "soon", "no such value"),
         ("b", 2, "no such value"),
         ("n", 2**15, "no such value"),

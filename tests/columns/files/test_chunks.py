@@ -187,7 +187,7 @@ def test_honest_sharing_is_read_and_endless_sharing_is_refused(label: int, is_so
     presentation = Presentation(recursive_depth=2)
     plan = plan_of(record_to_arrow(form.record, presentation), presentation)
     if not is_sound:
-        with pytest.raises(PbioError, match=r"\[PBIO_RECORD_EXPANDS\].*make more than") as caught:
+        with pytest.raises(PbioError, match=r"\[PBIO_RECORD_EXPANDS\].*become more than") as caught:
             list(read_batches(plan, FilePart("f"), io.BytesIO(content)))
         assert caught.value.field is not None
         return

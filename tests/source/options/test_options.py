@@ -88,12 +88,12 @@ def test_bad_values(name: str, value: str, hint: str) -> None:
         ("nullValue", '{"a": 1, "a": 2}', "duplicate key 'a'"),
         ("transforms", '[{"from": "a", "to": "b", "ecode": "{}", "to": "c"}]', "duplicate key 'to' in $[0]"),
         ("readerFormat", '{"r": {"x": "int32", "x": "string"}}', "duplicate field 'x'"),
-        ("readerFormat", '[{"r": {"x": "int32"}}, {"s": {"x": "int32", "x": "int8"}}]', "twice in $[1].s"),
+        ("readerFormat", '[{"r": {"x": "int32"}}, {"s": {"x": "int32", "x": "int8"}}]', "'x' in $[1].s"),
         ("readerFormat", '{"r": {"x": "s"}, "r": {}}', "duplicate structure 'r'"),
         ("writeFormat", '{"r": {"x": "int32", "x": "string"}}', "duplicate field 'x'"),
         ("modulator", '{"filter": "{ return 1; }", "filter": "{ return 0; }"}', "duplicate key 'filter'"),
         ("parameters", '{"least": 1, "least": 2}', "duplicate key 'least'"),
-        ("formatName", '[{"a": 1, "a": 2}]', "twice in $[0]"),
+        ("formatName", '[{"a": 1, "a": 2}]', "'a' in $[0]"),
     ],
 )
 def test_a_key_twice_is_refused_with_its_place(name: str, value: str, place: str) -> None:

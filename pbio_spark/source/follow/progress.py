@@ -162,8 +162,8 @@ def progress_from_json(said: Mapping[str, Any]) -> Progress:
         why = str(error) if isinstance(error, ValueError) else "it has another form"
         raise PbioError(
             "PBIO_BAD_OFFSET",
-            f"the checkpoint's offset {str(said)[:200]} is not one of this source: {why}",
-            hint="give the query a new checkpoint; it reads all files that are there from their start",
+            f"the checkpoint's offset {str(said)[:200]} does not belong to this source: {why}",
+            hint="give the query a new checkpoint; it reads all existing files from their start",
         ) from None
 
 

@@ -156,7 +156,7 @@ class Unfilled:
         parts = []
         for (forms, is_lost), paths in groups.items():
             verb, them = ("is", "it") if len(paths) == 1 else ("are", "them")
-            why = f"whose way to what is wanted loses {them}" if is_lost else f"whose formats lack {them}"
+            why = f"which lose {them} on the way to the wanted type" if is_lost else f"whose formats lack {them}"
             renames = "".join(_perhaps(path, forms, readers[0][0]) for path in paths)
             share = _share(forms, all_, counts)
             parts.append(f"{_quoted(paths)} {verb} null for {share}, {why}: {_which(forms, labels)}{renames}")
@@ -267,7 +267,7 @@ def _perhaps(path: str, forms: Sequence[Format], selection: Selection) -> str:
         return ""
     return (
         f"; {path!r} may be called {' or '.join(map(repr, renames))} there: if that means the same in the same unit, "
-        "say so with fieldAliases, else give a transform"
+        "use fieldAliases, else give a transform"
     )
 
 

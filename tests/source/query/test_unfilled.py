@@ -200,7 +200,7 @@ def test_a_program_that_never_writes_a_column(tmp_path: Path, caplog: pytest.Log
     assert load(tmp_path, readerFormat="sensor@1")[0]["quality"] == 1
     (said,) = caplog.messages
     assert "'temperature_k' is null for 1 of 1 records, whose formats lack it" in said
-    assert "'place' is null for 1 of 1 records, whose way to what is wanted loses it" in said
+    assert "'place' is null for 1 of 1 records, which lose it on the way to the wanted type" in said
     made = columns(a=LongType(), b=LongType())
     assert refused(tmp_path, schema=made, transform="{ output.a = input.id; }").field == "$.b"
 

@@ -25,6 +25,7 @@ LAYERS = (
     "pbio_spark.disk",
     "pbio_spark.globs",
     "pbio_spark.paths",
+    "pbio_spark.written",
     "pbio_spark.spaces",
     "pbio_spark.formats",
     "pbio_spark.wire",

@@ -361,7 +361,7 @@ def _remote(text: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFile
 
 
 def _refusal(reason: str, path: str) -> PbioError:
-    hint = "name a folder or file below it, and check for empty variables"
+    hint = "name a folder or file below it, such as *.ffs, and check for empty variables"
     return PbioError("PBIO_BAD_PATH", reason, file=repr(path) if path != path.strip() or not path else path, hint=hint)
 
 

@@ -230,11 +230,12 @@ class Programs:
             )
         if trap.kind is TrapKind.BAD_RECORD:
             return None
+        first = "set the count of an array before its elements, or " if "has length 0" in trap.message else ""
         return PbioError(
             "PBIO_TRAP",
             f"the {name} ended: {trap.message}\n{trap.excerpt}",
             format=form,
-            hint="let the program check for it; in mode DROPMALFORMED such a record is left out",
+            hint=f"{first}let the program check for it; in mode DROPMALFORMED such a record is left out",
         )
 
 

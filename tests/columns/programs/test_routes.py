@@ -211,6 +211,20 @@ def test_a_trap_makes_a_bad_record() -> None:
     assert rows(changed(plan, mode="DROPMALFORMED"), data) == [{"mean": 3}, {"mean": 4}]
 
 
+def test_elements_before_their_count_get_the_order_that_works() -> None:
+    fields = [Field("n", INT32), Field("v", Array(INT32, ("n",)))]
+    old, newer = record_to_format(record("Msg", fields)), record("Msg", [*fields, Field("x", INT32)])
+    code = "{{ int i; {} for (i = 0; i < new.n; i++) old.v[i] = new.v[i]; old.n = new.n; }}"
+    for first in ("", "old.n = new.n;"):
+        new = evolve(old, record_to_format(newer), code.format(first))
+        data = content((new,), [{"n": 2, "v": [1, 2], "x": 0}])
+        if first:
+            assert rows(reading(old.record, (old, new)), data) == [{"n": 2, "v": [1, 2]}]
+        else:
+            with pytest.raises(PbioError, match="set the count of an array before its elements"):
+                rows(reading(old.record, (old, new)), data)
+
+
 def test_defaults_of_the_target_fill_what_is_missing() -> None:
     target = record(
         "Load", [Field("host", STRING), Field("unit", STRING, Notes(default="kPa")), Field("total", FLOAT64)]

@@ -77,6 +77,19 @@ def test_the_short_pipeline_and_remembered_types_make_the_machine_code_of_numbas
     assert code(pipeline_class=Compiler) == ours
 
 
+@pytest.mark.parametrize("first", ["load_uint64(table)", "load_float64(table)", "1.5"])
+def test_a_kernel_in_which_a_variable_would_change_a_value_is_refused(first: str) -> None:
+    """For int64 and uint64 numba finds float64, which holds neither."""
+    text = f"def kernel(count, table):\n    a = {first}\n    if count:\n        a = count\n    return as_int64(a)\n"
+    with pytest.raises(AssertionError, match=r"a is float64, and cannot hold every u?int64"):
+        compile_kernel(text)
+
+
+def test_a_variable_of_a_kernel_may_be_wider_than_what_it_gets() -> None:
+    text = "def kernel(count, table):\n    a = load_int8(table)\n    if count:\n        a = count\n    return a\n"
+    assert compile_kernel(text)(0, Table([-1])) == -1
+
+
 def test_a_kernel_cannot_call_what_numba_compiles_for_others() -> None:
     elsewhere = numba.njit(lambda a: a + 2)
     dispatcher = internals.kernel_dispatcher(str)(lambda a: elsewhere(a), targetoptions=OPTIONS)

@@ -176,6 +176,7 @@ def _one_type_pass() -> type[Any]:
     float64."""
     from numba.core import ir, types
     from numba.core.compiler_machinery import AnalysisPass, register_pass
+    from numba.core.types.misc import unliteral
 
     constants = {bool: types.boolean, int: types.int64, float: types.float64}
 
@@ -196,9 +197,9 @@ def _one_type_pass() -> type[Any]:
         def run_pass(self, state: Any) -> bool:
             for block in state.func_ir.blocks.values():
                 for made in block.find_insts(ir.Assign):
-                    to = types.unliteral(state.typemap[made.target.name])
+                    to = unliteral(state.typemap[made.target.name])
                     if isinstance(made.value, ir.Var):
-                        of = types.unliteral(state.typemap[made.value.name])
+                        of = unliteral(state.typemap[made.value.name])
                     elif isinstance(made.value, ir.Const) and type(made.value.value) in constants:
                         of = constants[type(made.value.value)]
                     else:

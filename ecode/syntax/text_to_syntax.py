@@ -161,6 +161,8 @@ class _Parse:
             self._report(lexeme.at, "unexpected text after the closing brace", "")
         else:
             if lexeme.kind == _BAD:
+                if self.mistakes[-1].hint:
+                    return
                 self.mistakes.pop()  # which character it is does not matter
             hint = "put the whole program into one pair of braces"
             if self.source.lstrip().startswith("@"):

@@ -218,7 +218,7 @@ def test_settings_of_kafkas_clients_belong_to_a_store_in_kafka() -> None:
     assert (options.kafka, options.format_wait) == ({"security.protocol": "SSL", "acks": "all"}, 10.0)
     assert "security" not in repr(options), "a setting may be a password"
     for refused, reason in (
-        ({"kafka.acks": "all"}, "'kafka.acks' is for a format store in Kafka, and there is none"),
+        ({"kafka.acks": "all"}, "'kafka.acks' is for a format store in Kafka, but none is given"),
         ({"kafka.acks": "all", "formatStore": "/formats"}, "'kafka.acks' is for a format store in Kafka"),
         ({"formatWait": "10s"}, "'formatWait' needs formatStore"),
         ({"kafka": "all"}, "'all' lacks the name of a setting"),

@@ -49,7 +49,7 @@ class Dataset:
         return self.index.header.column_major
 
     def without_steps(self) -> Dataset:
-        """The same for a task, which is told its steps."""
+        """The dataset for a task, which is given its steps."""
         return replace(self, index=replace(self.index, steps=()))
 
     def locate(self, folder: DatasetFolder, steps: Sequence[Step]) -> Located:

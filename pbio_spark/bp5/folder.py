@@ -43,7 +43,7 @@ class DatasetFolder:
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """`length` bytes from `offset` on, fewer at the end of the file. Raises FileNotFoundError, and as `opened`."""
-        length = max(0, min(length, (self.size(name) or 0) - offset))  # no more memory than there are bytes
+        length = max(0, min(length, (self.size(name) or 0) - offset))  # allocate no more memory than the file has bytes
         buffer = np.empty(length, np.uint8)
         return buffer[: self.read_into(name, offset, buffer)].tobytes()
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pbio_spark.errors import PbioError, step_to_text
 
 NOT_ARROW = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError)
-"""What pyarrow raises for values that it does not take."""
+"""The errors of pyarrow for values that it refuses."""
 Placed: TypeAlias = tuple[str, int, Any]
 """The file, the line and a value in it."""
 
@@ -53,7 +53,7 @@ def _in_values(values: Sequence[Placed], where: str) -> PbioError | None:
         return _in_objects(there, where)
     if all(isinstance(value, list) for _, _, value in there):
         return _in_values([(path, line, one) for path, line, value in there for one in value], f"{where}[]")
-    good, bad = 0, len(there)  # so many values have a type, so many have none
+    good, bad = 0, len(there)  # numbers of values with and without a type
     while bad - good > 1:
         middle = (good + bad) // 2
         if _type([value for _, _, value in there[:middle]]) is None:

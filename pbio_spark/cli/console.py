@@ -70,7 +70,7 @@ def each_file(paths: list[str], action: Callable[[Scanner], bool | None]) -> Non
 
 
 def expand(paths: list[str]) -> Iterator[str]:
-    """The files that paths name: a folder stands for the files in it and below it, except hidden ones (`_`, `.`).
+    """The files that paths name: a folder means the files in it and below it, except hidden ones (`_`, `.`).
 
     Raises PBIO_CHANNEL_SPACE for a channel space and paths inside one, PBIO_NOT_FFS for another format's folder,
     PBIO_PATH_NOT_FOUND for FILE#NAME.
@@ -174,7 +174,7 @@ def said_type(text: str) -> Record:
 
 
 def said_text(text: str) -> str:
-    """What an option says, or the file @FILE. Raises OSError."""
+    """The text of an option, or of the file @FILE. Raises OSError."""
     return Path(text[1:]).read_text(encoding="utf-8-sig", errors="replace") if text.startswith("@") else text
 
 
@@ -219,7 +219,7 @@ def takes(said: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None
 
 
 def assignments(given: Iterable[str], example: str = "") -> dict[str, str]:
-    """What options of the form `NAME=VALUE` say, by name. Raises BadParameter, with the example if there is one.
+    """The values of options of the form `NAME=VALUE`, by name. Raises BadParameter, with the example if there is one.
 
     >>> assignments(["Period=600 sec", "unit=a=b"])
     {'Period': '600 sec', 'unit': 'a=b'}
@@ -308,7 +308,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for a text of several lines."""
+    """`print` for text of several lines."""
     return "\n".join(map(printable, text.split("\n")))
 
 

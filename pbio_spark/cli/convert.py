@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class NullsWay(StrEnum):
-    """How a type that is derived from JSON marks nulls."""
+    """How a type derived from JSON marks nulls."""
 
     POINTER = "pointer"
     MASK = "mask"

@@ -50,7 +50,7 @@ class FoundFormats:
             versions.setdefault(format_.name, []).append(format_.record)
         name = next((known for known in versions if name in (known, valid_text(known))), name)
         if name is not None and name not in versions:
-            hint = did_you_mean(name, versions) or f"there are: {', '.join(versions)}"
+            hint = did_you_mean(name, versions) or f"known: {', '.join(versions)}"
             raise PbioError("PBIO_UNKNOWN_FORMAT", f"unknown format {name!r}", hint=hint)
         return [merge(versions[wanted]) for wanted in versions if name in (None, wanted)]
 
@@ -109,7 +109,7 @@ def _format_to_json(found: FoundFormats, id_: bytes) -> Json:
 
 
 def logical(notes: Notes) -> str:
-    """What a type means, where it is not just a number.
+    """The meaning of a type that is not just a number.
 
     >>> logical(Notes(logical="timestamp")), logical(Notes())
     (' (timestamp)', '')

@@ -73,7 +73,7 @@ def match(
 ) -> None:
     """Show which wanted record type each incoming one reaches, and through which transforms.
 
-    FILE alone stands for all types in it. Transforms of all files count. Exit code 1: a type is rejected.
+    FILE alone means all types in it. Transforms of all files count. Exit code 1: a type is rejected.
 
     \b
     Example:

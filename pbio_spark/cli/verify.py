@@ -23,7 +23,7 @@ def verify(
     """Check files to the last byte: items, formats and their IDs, records, the index; and what the outline says: the
     checksums, and the least and greatest values of blocks, if any.
 
-    After damage between records, checking goes on at the next item that an index or outline names or, without one, at
+    After damage between records, checking continues at the next item that an index or outline names or, without one, at
     the next place where sound items follow each other; the last line says how much is damaged.
 
     Exit code 1: something is wrong; each line names the record and the place.
@@ -139,7 +139,7 @@ def checksum_problems(path: str, blocks: Sequence[ChecksumBlock]) -> Iterator[Pb
 
 
 def range_problems(path: str, outline: Outline) -> Iterator[PbioError]:
-    """What the outline says of values that the records do not hold. Nothing of a file with bad records, which are
+    """Errors in the outline's ranges of values. Nothing for a file with bad records, which are
     problems of their own."""
     from pbio_spark.source.files.listing import ListedFile
     from pbio_spark.source.files.outlines import file_to_outline

@@ -183,7 +183,7 @@ class Format:
         return self.name in self._variant
 
     def is_variant_struct(self, name: str) -> bool:
-        """The same for one structure of the format."""
+        """The layout of one structure of the format."""
         return name in self._variant
 
     def is_recursive(self, name: str) -> bool:

@@ -177,7 +177,7 @@ def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:
 
 
 def _hint_beside(name: str, field: str, what: Any) -> str:
-    """How a structure is described that was written where its field is."""
+    """The description of a structure that is written inside its field."""
     if isinstance(what, type):
         return f'name the type, "{_PYTHON.get(what.__name__, "float64")}"'
     inner = what[0] if isinstance(what, list) and len(what) == 1 else what
@@ -237,7 +237,7 @@ _PYTHON = {
     "unsigned char": "uint8",
     "float16": "float32",
 }
-"""What Python, numpy, pandas and C call types that are unknown here."""
+"""Names of types in Python, numpy, pandas and C that are unknown here."""
 
 
 def _hint(text: str, structs: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""The names of types in Spark and SQL: accepted wherever people write record types.
+"""The names of types in Spark and SQL: accepted in hand-written record types.
 
 >>> spark_type("BIGINT")
 (Basic(kind=<Kind.INTEGER: 'integer'>, size=8), None)

@@ -31,7 +31,7 @@ class FormatStore(Protocol):
         """The format of that ID, or None."""
 
     def find(self, format_ids: Iterable[bytes]) -> list[Format]:
-        """Those of some IDs that the store has; it may wait for others, if it is told to."""
+        """The formats of some IDs that the store has; it may wait for missing ones."""
 
     def put(self, format: Format) -> None:  # noqa: A002
         """Store a format. Raises PBIO_FORMAT_CONFLICT if the store has another body with its ID."""

@@ -1,4 +1,4 @@
-"""What a gateway lets its peers do, whatever they speak."""
+"""The limits of a gateway's peers, for every protocol."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class GatewayLimits:
         frame: the most bytes of one message, or of one item of a thin stream.
         memory: the most bytes of unfinished and unpublished events, of all thin streams together.
         unread: the most bytes that wait until a peer reads them.
-        idle: after so many seconds without a byte, where more must come, a connection ends.
-        slow: after so many seconds in which a peer reads nothing although something waits, its connection ends.
+        idle: seconds without an expected byte after which a connection ends.
+        slow: seconds in which a peer does not read pending bytes, after which its connection ends.
         grace: the most seconds that connections have to end when the gateway stops.
     """
 

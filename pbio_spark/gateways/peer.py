@@ -80,7 +80,7 @@ class Peer:
             ) from None
 
     def arrived(self) -> int:
-        """How many of the bytes that were written have reached the peer's machine at least.
+        """The least number of written bytes that have reached the peer's machine.
 
         Raises OSError if the connection is broken.
         """
@@ -89,7 +89,7 @@ class Peer:
             raise ConnectionResetError("the connection has ended")
         left = unconfirmed(connection) + transport.get_write_buffer_size()
         check_sound(connection)
-        # Encrypted bytes are more than those that were written, and some wait where nobody can count them.
+        # Encrypted bytes are more than written ones, and some wait where they cannot be counted.
         if not left or self._writer.get_extra_info("ssl_object") is None:
             self._arrived = max(self._arrived, self.written - left)
         return self._arrived

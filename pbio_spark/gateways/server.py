@@ -29,7 +29,7 @@ _HINTS = {
 
 
 class Half(Protocol):
-    """What a gateway speaks on one of its ports.
+    """The protocol that a gateway speaks on one of its ports.
 
     Attributes:
         name: in the log.
@@ -38,7 +38,7 @@ class Half(Protocol):
     name: str
 
     async def start(self, address: str) -> None:
-        """Begin, when the port is bound, and before the first connection comes.
+        """Start, when the port is bound and before the first connection.
 
         Args:
             address: the host and the port that are bound.

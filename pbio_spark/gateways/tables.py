@@ -1,4 +1,4 @@
-"""Tables of a TOML file -> dataclasses: unknown keys and wrong values are errors that say what there is."""
+"""Tables of a TOML file -> dataclasses: unknown keys and wrong values are errors that list the valid ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IS_POSITIVE = "is_positive"
 
 
 def positive(default: Any) -> Any:
-    """A number of a dataclass that cannot be 0, with which the gateway would serve nobody."""
+    """A number of a dataclass that cannot be 0, which would disable the gateway."""
     return field(default=default, metadata={_IS_POSITIVE: True})
 
 

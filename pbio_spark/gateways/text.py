@@ -1,4 +1,4 @@
-"""Addresses, and errors as people read them."""
+"""Addresses, and readable errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether an address stands for all of a machine, so that nobody can connect to it from elsewhere.
+    """Whether an address means all of a machine's, so that no one can connect to it from elsewhere.
 
     >>> is_wildcard("0.0.0.0"), is_wildcard("::"), is_wildcard("example.org")
     (True, True, False)
@@ -62,7 +62,7 @@ def is_host_name(text: str) -> bool:
 
 
 def address_to_text(host: str, port: int) -> str:
-    """`HOST:PORT`, as `to_address` reads it: a host of IPv6 stands in brackets.
+    """`HOST:PORT`, as `to_address` reads it: an IPv6 host is in brackets.
 
     >>> address_to_text("::1", 5), to_address(address_to_text("::1", 5))
     ('[::1]:5', ('::1', 5))

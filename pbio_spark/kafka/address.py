@@ -72,7 +72,7 @@ def _is_broker(text: str) -> bool:
 
 
 def _hint(broker: str) -> str | None:
-    """What may be meant by what is not a broker."""
+    """A hint for an address that is not a broker."""
     if found := _BARE_IPV6.fullmatch(broker):
         return f"an address of IPv6 stands in brackets: [{found[1]}]:{found[2]}"
     if _HOST.fullmatch(broker):

@@ -22,7 +22,7 @@ TIMEOUT = 30.0
 _UNKNOWN = re.compile(r'No such configuration property: "(.*)"')
 
 READ_ONLY = {
-    "group.id": "pbio",  # must be set, and is not used: nothing is committed, nobody joins
+    "group.id": "pbio",  # required, but unused: nothing is committed, no consumer joins
     "enable.auto.commit": "false",
     "auto.offset.reset": "earliest",
     "enable.partition.eof": "true",
@@ -31,7 +31,7 @@ READ_ONLY = {
 
 
 class Client:
-    """How to reach some brokers. Raises PBIO_BAD_OPTION for settings that the client does not know.
+    """How to reach some brokers. Raises PBIO_BAD_OPTION for settings unknown to the client.
 
     Attributes:
         brokers: `host:port`, several with commas.
@@ -71,7 +71,7 @@ class Client:
         return self._admin
 
     def partitions(self, topic: str) -> list[int]:
-        """The numbers of a topic's partitions; none if there is no such topic, which is not made. Raises PBIO_KAFKA.
+        """The numbers of a topic's partitions; none for a missing topic, which is not created. Raises PBIO_KAFKA.
 
         Brokers make the topics that clients ask for by name as readers and writers do, unless they are told not to.
         """
@@ -99,7 +99,7 @@ class Client:
             time.sleep(0.05)
 
     def topic_id(self, topic: str) -> str:
-        """What tells a topic from one that is created again under its name. Raises PBIO_KAFKA."""
+        """Distinguishes a topic from a later one of the same name. Raises PBIO_KAFKA."""
         asked = self.kafka.TopicCollection([topic])
         with self.trouble(f"describe topic {topic!r}"):
             return str(self.admin().describe_topics(asked, request_timeout=self.timeout)[topic].result().topic_id)

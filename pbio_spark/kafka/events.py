@@ -49,7 +49,7 @@ class EventReader:
         self.position = self._follower.checked(position)
 
     def read(self, most_events: int, most_bytes: int) -> list[RecordEvent]:
-        """Some of the next events, none if there are none now; `position` is then after them.
+        """Some of the next events, none if none are available; `position` is then after them.
 
         Raises PBIO_EVENTS_GONE; PBIO_UNKNOWN_CHANNEL once the channel is dropped and all were read; PBIO_BAD_LOG.
         """

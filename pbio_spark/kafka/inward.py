@@ -1,7 +1,7 @@
 """`RelayIn`: archives the records of a topic in a channel, each once.
 
 What is published of a partition is one batch of an application that is called as the partition, numbered by the offset
-of its last message: the log of the space itself says where a relay goes on. Two at once do not double anything: the
+of its last message: the log of the space itself says where a relay continues. Two at once duplicate nothing: the
 batch of one is refused if the other has published since.
 """
 
@@ -27,7 +27,7 @@ from pbio_spark.wire import ItemKind
 from pbio_spark.wire.container import legible_id
 
 MOST_MESSAGES = 10_000
-"""What one commit holds of a partition, at most."""
+"""The most messages of a partition in one commit."""
 
 LOOK_AGAIN = 30.0
 """Seconds between two looks for new partitions of a topic that is followed."""
@@ -41,12 +41,12 @@ OF_A_MESSAGE = frozenset(
     | {"PBIO_RECORD_EXPANDS", "PBIO_RECORD_TOO_LARGE", "PBIO_CANNOT_BE_NULL", "PBIO_INCOMPATIBLE_TYPE"}
     | {"PBIO_FORMAT_CONFLICT", "PBIO_BAD_OPT_INFO", "PBIO_BAD_LAYOUT", "PBIO_BAD_TYPE_STRING"}
 )
-"""What can be wrong with a message; anything else is no reason to leave one out."""
+"""Errors of a message; no other error is a reason to leave one out."""
 
 
 @dataclass(frozen=True, slots=True)
 class InwardOptions:
-    """How a relay works.
+    """The options of a relay.
 
     Attributes:
         formats: the store of the formats; by default the topic `pbio-formats` of the same brokers.
@@ -100,7 +100,7 @@ class RelayIn:
             self._consumer.assign([self._start(number, one) for number, one in self._parts.items()])
 
     def run(self, *, follow: bool = False) -> int:
-        """Relay what there is, and with `follow` what comes; how many events.
+        """Relay available messages and, with `follow`, later ones; returns the number of events.
 
         Raises:
             PbioError: PBIO_KAFKA; with `on_bad=fail` what is wrong with a message, and its place; PBIO_OTHER_BATCH if
@@ -111,7 +111,7 @@ class RelayIn:
             began = time.monotonic()
             silent = 0.0 if self._fetch() else silent + time.monotonic() - began
             if silent > self._client.timeout and not follow:
-                # The client looks for lost brokers for ever, and does not say so here.
+                # The client searches for lost brokers forever, and does not report it here.
                 raise self._client.failed(f"read topic {self._source.topic!r}", "no answer in time")
             for number, one in self._parts.items():
                 if one.waiting:
@@ -162,7 +162,8 @@ class RelayIn:
         self._parts |= new
 
     def _start(self, number: int, one: _Partition) -> Any:
-        """Where a partition is read from. Raises PBIO_EVENTS_GONE if messages after the last one are removed."""
+        """The offset at which a partition is read. Raises PBIO_EVENTS_GONE if messages after the last one are
+        removed."""
         place = self._client.kafka.TopicPartition(self._source.topic, number, one.last + 1)
         first, _ = self._consumer.get_watermark_offsets(place, timeout=self._client.timeout)
         if first > one.last + 1 and one.last >= 0:

@@ -1,4 +1,4 @@
-"""`TopicReader`: the records of a topic in order, up to what there is when it is asked."""
+"""`TopicReader`: the records of a topic in order, up to the end at the time of the call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TopicReader:
         return self._consumer is not None
 
     def read(self, take: Take) -> bool:
-        """Hand over what there is beyond what was read; whether the topic exists. Raises PBIO_KAFKA."""
+        """Deliver unread messages; returns whether the topic exists. Raises PBIO_KAFKA."""
         if self._consumer is None and not self._open():
             return False
         wanted = self._wanted()
@@ -47,7 +47,7 @@ class TopicReader:
         return True
 
     def one(self, partition: int, offset: int) -> Any:
-        """The message at an offset, or None if it is no longer there. Raises PBIO_KAFKA."""
+        """The message at an offset, or None if it no longer exists. Raises PBIO_KAFKA."""
         consumer = self._client.consumer()
         try:
             with self._client.trouble(f"read topic {self._topic!r}"):
@@ -87,7 +87,7 @@ class TopicReader:
         return True
 
     def _wanted(self) -> dict[int, int] | None:
-        """Where the partitions end now, open transactions included; None if the topic is gone.
+        """The current ends of partitions, including open transactions; None if the topic is gone.
 
         A transaction that began before may hide what was committed since, so it is waited for.
         """
@@ -124,7 +124,7 @@ class TopicReader:
                 continue
             error = message.error()
             if error is not None and error.code() == eof:
-                # The last messages may be marks of transactions, which nobody sees.
+                # The last messages may be markers of transactions, which are invisible.
                 self._ends[message.partition()] = message.offset()
             elif error is None:
                 self._ends[message.partition()] = message.offset() + 1

@@ -30,7 +30,7 @@ FORMATS = "pbio-formats"
 """The topic, on the same brokers, that keeps the formats unless another store is named."""
 
 MOST_EVENTS, MOST_BYTES = 10_000, 8 << 20
-"""What one transaction holds, about."""
+"""The approximate size of a transaction."""
 
 MOST_MESSAGE = 1 << 28
 """The largest record that is tried; the topic's `max.message.bytes` decides."""
@@ -40,7 +40,7 @@ _PAUSE, _LONGEST_PAUSE = 0.01, 0.5
 
 @dataclass(frozen=True, slots=True)
 class OutwardOptions:
-    """How a relay works.
+    """The options of a relay.
 
     Attributes:
         subscriber: its name; by default one made of the topic's.
@@ -90,7 +90,7 @@ class RelayOut:
         self._reader = EventReader(channel, self._subscription.position)
 
     def run(self, *, follow: bool = False) -> int:
-        """Relay what there is, and with `follow` what comes; how many events.
+        """Relay available events and, with `follow`, later ones; returns how many.
 
         Raises PBIO_KAFKA, also if another relay of the same name has started; what `EventReader.read` raises.
         """
@@ -100,7 +100,7 @@ class RelayOut:
             if events:
                 self._send(events)
                 count += len(events)
-            # Also that what came was for other channels, and that the subscriber is there.
+            # This also records events of other channels, and the presence of the subscriber.
             self._subscription.position = self._reader.position
             self._subscription.acknowledge()
             if not events and not follow:

@@ -39,7 +39,7 @@ AnyStore: TypeAlias = "FormatStore | str | os.PathLike[str]"
 """A store, or the address of one: a folder, or `kafka://host:port/topic`."""
 
 MOST_FORMATS = 1000
-"""How many formats a deserialiser is ready for at a time."""
+"""How many compiled formats a deserialiser caches."""
 
 
 @suggesting_class

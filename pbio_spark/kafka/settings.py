@@ -36,18 +36,18 @@ USUAL = (
     *("client.id", "client.rack", "client.dns.lookup", "default.api.timeout.ms", "socket.timeout.ms", "debug"),
     *("message.max.bytes", "fetch.max.bytes", "max.partition.fetch.bytes", "compression.type", "broker.address.family"),
 )
-"""What a misspelled setting may mean; the client knows more, and does not list them."""
+"""Suggestions for misspelled settings; the client knows more, but does not list them."""
 
 NO_SETTINGS: Mapping[str, str] = {}
 
 TIMEOUT = "default.api.timeout.ms"
-"""How long all that a call asks of the brokers may take; not a setting of librdkafka, but of Java's clients."""
+"""The total time that a call may wait for brokers; a setting of Java's clients, not of librdkafka."""
 
 _PREFIX = "kafka."
 
 
 def to_client(settings: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's settings. What has the same name there is left as it is.
+    """librdkafka's settings. Settings of the same name are unchanged.
 
     Args:
         settings: without `kafka.` before their names.
@@ -73,7 +73,7 @@ def to_client(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def timeout_of(settings: Mapping[str, str], default: float) -> float:
-    """How long a call may take, in seconds. Raises PBIO_BAD_OPTION."""
+    """The timeout of a call, in seconds. Raises PBIO_BAD_OPTION."""
     said = next((value for name, value in settings.items() if name.lower() == TIMEOUT), None)
     if said is None:
         return default

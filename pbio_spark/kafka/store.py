@@ -24,15 +24,15 @@ MOST_BYTES = 64 << 20
 """The most bytes of bodies that a process remembers; others are read again."""
 
 MOST_BAD = 1000
-"""How many unusable messages are remembered, to say what is wrong with a format that is asked for."""
+"""How many unusable messages are remembered, to report the error when their format is requested."""
 
 ROOM = 1 << 16
-"""What a message takes beside a body."""
+"""The bytes of a message besides a body."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """Where a body lies, and which it is."""
+    """The place and the identity of a body."""
 
     partition: int
     offset: int
@@ -44,7 +44,7 @@ class KafkaStore:
 
     A format is durable on the brokers when `put` returns. The store remembers where the bodies are, and some of them;
     when an ID is unknown, it reads what came since. What is not a format, or has an ID that is not its body's, is
-    skipped with a warning; to ask for that ID is an error that says where it lies. A null value removes a format.
+    skipped with a warning; requesting that ID is an error that says where it is. A null value removes a format.
 
     A store can be pickled, and goes from process to process as its address and settings.
 
@@ -79,7 +79,7 @@ class KafkaStore:
 
     @property
     def place(self) -> str:
-        """What errors call it."""
+        """The name of the store in errors."""
         return str(self.address) if self._reader.is_open else f"{self.address} (there is no such topic)"
 
     def get(self, format_id: bytes) -> Format | None:
@@ -93,7 +93,7 @@ class KafkaStore:
             return found
 
     def find(self, format_ids: Iterable[bytes]) -> list[Format]:
-        """Those of some IDs that the topic has; an ID of which it has only what is unusable is one that it lacks."""
+        """The formats of some IDs that the topic has; an ID with only unusable messages counts as missing."""
         wanted = list(format_ids)
         with self._own():
             if not self._known.keys() >= set(wanted):

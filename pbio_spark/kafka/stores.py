@@ -16,7 +16,7 @@ from pbio_spark.kafka.settings import NO_SETTINGS
 from pbio_spark.wire.foreign import unknown_format
 
 MOST_IN_VAIN = 10_000
-"""How many IDs are remembered that were waited for in vain."""
+"""How many IDs are remembered for which waiting was in vain."""
 
 _PAUSE = 0.2
 

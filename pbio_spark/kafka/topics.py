@@ -12,7 +12,7 @@ from pbio_spark.kafka.client import Client, log
 
 
 def make_compacted(client: Client, topic: str, config: Mapping[str, str]) -> None:
-    """A compacted topic of one partition, unless there is a topic of that name. Raises PBIO_KAFKA."""
+    """Creates a compacted topic of one partition, unless a topic of that name exists. Raises PBIO_KAFKA."""
     admin = client.admin()
     if not client.partitions(topic):
         new = require("confluent_kafka.admin", "kafka").NewTopic

@@ -32,10 +32,10 @@ from pbio_spark.wire.window import CHUNK, Source, Window
 MAGIC = b"\x43\x56\xff\xa9"
 INDEX_BLOCK = 256
 MOST_SEARCHED = 1 << 24
-"""How many bytes of an item that the file's end cuts off are searched for sound items."""
+"""How many bytes of a truncated item at the file's end are searched for sound items."""
 
 GO_ON = (
-    "what stands before this offset is sound; to read on after the damage, set resync=true and mode=DROPMALFORMED or "
+    "everything before this offset is sound; to continue after the damage, set resync=true and mode=DROPMALFORMED or "
     "PERMISSIVE in a batch, or use `pbio cat --skip-bad`"
 )
 LONGEST_HEAD = 20
@@ -60,7 +60,7 @@ class TruncatedError(PbioError):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Where one item of a file lies.
+    """The place of one item in a file.
 
     Attributes:
         offset: of its first word in the file.
@@ -87,8 +87,8 @@ class Scanner:
 
     A scanner may start at any item boundary that is known: `offset`, with the `ordinal` of the next record and the
     `formats` known so far; `chunk` is what it fetches of a file at once, in bytes; `search`, whether it looks for sound
-    items inside an item that the file's end cuts off. It always stands at a boundary
-    (`offset`), and `items` may be called again when the file has grown, or to go on from where a loop was left.
+    items inside a truncated item at the file's end. It is always at a boundary
+    (`offset`), and `items` may be called again when the file has grown, or to continue where a loop was left.
 
     >>> scanner = Scanner(MAGIC + bytes.fromhex("01000003") + b"hi\\0")
     >>> [(item.kind.name, item.offset, item.length) for item in scanner.items()]

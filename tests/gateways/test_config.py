@@ -55,7 +55,7 @@ REFUSED = {
     "[limits]\nframe = 0": ("PBIO_BAD_OPTION", "must be a whole number from 1", ""),
     "[limits]\nslow = 0.0": ("PBIO_BAD_OPTION", "must be a number above 0", ""),
     "[evpath]\nformats = 0": ("PBIO_BAD_OPTION", "must be a whole number from 1", ""),
-    "[evpath.stones]\n03 = 'a'\n3 = 'b'": ("PBIO_BAD_OPTION", "the stone 3 is there twice", "zeros"),
+    "[evpath.stones]\n03 = 'a'\n3 = 'b'": ("PBIO_BAD_OPTION", "duplicate stone 3", "zeros"),
     "[evpath.stones]\n3 = ''": ("PBIO_BAD_OPTION", "'' cannot be the name of a channel", "1 to 200 characters"),
     "[evpath.stones.3]\nchannel = 'c'\nproducer = \"a\\u0000\"": ("PBIO_BAD_OPTION", "the name of a producer", ""),
     "[evpath.stones.3]\nchannel = 'c'\nproducer = 'a'\nproducer_field = 'b'": (

@@ -6,5 +6,5 @@ operators   compressed blocks -> plain bytes
 zfp         one of them
 structures  formats of structures -> numpy's types
 arrays      blocks -> the arrays that they make up
-flat        parts of arrays whose blocks lie in them one after the other
+flat        parts of arrays with contiguous blocks
 """

@@ -22,7 +22,7 @@ MOST_BYTES = (1 << 31) - 1
 """The most bytes that the arrays of one variable may take in one batch: more, no row of Spark's holds."""
 ROOM = 64 << 20
 EXPANSION = 64
-"""An array may have so many times the bytes that its blocks claim, or `ROOM`, where that is more."""
+"""An array may have this many times the bytes that its blocks claim, or `ROOM` if that is more."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Elements:
     Attributes:
         data: in native byte order.
         first: of each array the place of its first element in `data`.
-        covered: uint8 for each element, 0 where no block has it; None if all are there.
+        covered: uint8 for each element, 0 if no block has it; None if all are present.
     """
 
     data: Array
@@ -102,7 +102,7 @@ class _Filling:
         self.contiguous, self.operated = targets.contiguous.tolist(), blocks.has_operator.tolist()
 
     def direct(self, block: int) -> Bytes | None:
-        """Where a large block is read to."""
+        """The destination of a large block."""
         if self.operated[block] or not self.contiguous[block]:
             return None
         begin, end = self.offset[block], self.offset[block] + self.elements[block]
@@ -198,12 +198,12 @@ def _sizes(blocks: Blocks, shapes: Int64s, steps: Sequence[Step], folder: Datase
 
 
 class Targets:
-    """Where blocks belong in their arrays.
+    """The places of blocks in their arrays.
 
     Attributes:
         array: the number of each block's array.
         offset: of a block's first element in its array.
-        contiguous: whether a block's elements lie together there.
+        contiguous: whether a block's elements are contiguous there.
         overlap: whether some blocks cover the same elements.
     """
 

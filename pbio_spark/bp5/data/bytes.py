@@ -1,4 +1,4 @@
-"""Many blocks of data files, read with few calls: small ones that lie near each other together, large ones directly."""
+"""Reads many blocks of data files with few calls: neighbouring small ones together, large ones directly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
 
 LARGE = 1 << 18
-"""From so many bytes on a block is read by itself, straight to where it belongs if it can be."""
+"""The least bytes of a block that is read separately, directly to its destination if possible."""
 GAP = 1 << 14
 """The most bytes between two blocks that are read with them rather than skipped."""
 SPAN = 4 << 20

@@ -1,4 +1,4 @@
-"""`Flat`: an array of large blocks that lie in it one after the other, so that any range of elements can be read."""
+"""`Flat`: an array of large contiguous blocks, so that any range of elements can be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Where the elements of an array are.
+    """The places of the elements of an array.
 
     Attributes:
         kind: numpy's type of an element, in the writer's byte order.

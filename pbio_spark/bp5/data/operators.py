@@ -86,7 +86,7 @@ def _bzip2(raw: bytes, version: int, size: int, order: str) -> bytes:
     for number in range(batches):
         at, length, offset, packed = struct.unpack_from(f"{order}4I", raw, 20 + 16 * number)
         if at != done or at + length > size or offset + packed > len(raw):
-            raise _bad("the parts of the operator bzip2 do not lie in the block one after the other")
+            raise _bad("the parts of the operator bzip2 are not contiguous in the block")
         unpacker = bz2.BZ2Decompressor()
         try:
             part = unpacker.decompress(raw[offset : offset + packed], max_length=length + 1)

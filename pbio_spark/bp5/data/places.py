@@ -17,7 +17,7 @@ _FAR = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Of each block its subfile and its position there."""
+    """The subfile of each block, and the block's position there."""
 
     subfile: Int64s
     position: Int64s
@@ -28,7 +28,7 @@ def subfile_name(number: int) -> str:
 
 
 def place_blocks(blocks: Blocks, steps: Sequence[Step], folder: str) -> Places:
-    """Where blocks are. Raises PBIO_BAD_BP5 for a location that is none.
+    """The places of blocks. Raises PBIO_BAD_BP5 for an invalid location.
 
     Args:
         folder: the path, for errors.
@@ -83,7 +83,7 @@ def place_blocks(blocks: Blocks, steps: Sequence[Step], folder: str) -> Places:
 
 
 def _by_step(step: Int64s) -> list[tuple[int, slice]]:
-    """The blocks of each step, which lie together."""
+    """The blocks of each step, which are adjacent."""
     if not len(step):
         return []
     cuts = np.flatnonzero(np.diff(step)) + 1

@@ -85,7 +85,7 @@ def _head(raw: bytes) -> tuple[int, tuple[int, ...], dict[str, str], int]:
 
 
 def _mode(parameters: dict[str, str]) -> dict[str, Any]:
-    """What the library must be told to read a stream. Whatever may have another meaning is refused."""
+    """The parameters that the library needs to read a stream. Anything ambiguous is refused."""
     modes = [name for name in parameters if name in _MODES]
     unknown = [name for name in parameters if name not in _MODES and name not in _NO_MATTER]
     if unknown or len(modes) > 1:

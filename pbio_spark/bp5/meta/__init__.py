@@ -1,4 +1,4 @@
-"""What the metadata of a BP5 folder says.
+"""The metadata of a BP5 folder.
 
 index       md.idx -> where the metadata and data of each step are
 formats     mmd.0 -> formats, each taken apart once

@@ -17,7 +17,7 @@ from pbio_spark.formats import Format
 from pbio_spark.wire import decode
 
 _ARRAY = 18
-"""What is added to the type code of an attribute that is an array."""
+"""The offset of the type code of an array attribute."""
 
 
 @dataclass(frozen=True, slots=True)

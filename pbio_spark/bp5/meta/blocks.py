@@ -67,13 +67,13 @@ class Blocks:
         return len(self.step)
 
     def take(self, blocks: Int64s | npt.NDArray[np.bool_]) -> Blocks:
-        """Some of the blocks; `present` and `shape` stay those of all rows."""
+        """Some of the blocks; `present` and `shape` remain those of all rows."""
         least, most = (None if one is None else one[blocks] for one in (self.least, self.most))
         names = ("row", "step", "writer", "number", "start", "count", "location", "stored", "has_operator")
         return replace(self, **{name: getattr(self, name)[blocks] for name in names}, least=least, most=most)
 
     def of_rows(self, rows: Int64s) -> Blocks:
-        """The blocks of some rows, in ascending order; these are then all the rows there are."""
+        """The blocks of some rows, in ascending order; these become all the rows."""
         taken = self.take(np.isin(self.row, rows))
         row = np.searchsorted(rows, taken.row).astype(np.int64)
         return replace(taken, row=row, present=self.present[rows], shape=self.shape[rows])
@@ -81,7 +81,7 @@ class Blocks:
 
 @dataclass
 class _Puts:
-    """What the blocks of one format say, a row for each that has the variable."""
+    """The content of the blocks of one format, a row for each that has the variable."""
 
     step: Int64s
     writer: Int64s
@@ -124,7 +124,7 @@ def read_blocks(located: Located, name: str, dimensions: int | None, *, column_m
 
 
 def dimensions_of(group: FormatBlocks, place: VariablePlace) -> set[int]:
-    """How many dimensions a variable has in the blocks of a group. Raises PBIO_BAD_BP5 for more than there can be."""
+    """How many dimensions a variable has in the blocks of a group. Raises PBIO_BAD_BP5 for too many."""
     assert place.array is not None
     rows = np.flatnonzero(group.present(place))
     dims = group.integers(place.array.numbers["Dims"], rows)
@@ -260,7 +260,7 @@ def _fail(located: Located, blocks: Blocks, block: int, reason: str) -> PbioErro
 
 
 def _check_inside(blocks: Blocks, located: Located) -> None:
-    """Refuse blocks that do not lie in their array."""
+    """Refuse blocks that exceed their array."""
     shape = blocks.shape[blocks.row]
     wrong = (shape < 0) | (shape >= MOST) | (blocks.start < 0) | (blocks.start > shape - blocks.count)
     wrong &= (blocks.elements > 0)[:, None]

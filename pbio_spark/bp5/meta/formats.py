@@ -40,7 +40,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class ArrayRecord:
-    """Where the parts of an array's description are."""
+    """The places of the parts of an array's description."""
 
     numbers: dict[str, Slot]
     lists: dict[str, Listed]
@@ -136,7 +136,7 @@ class MetadataFormat:
 
 @dataclass
 class Formats:
-    """All that mmd.0 describes. Formats are taken apart when a step first needs them.
+    """The formats in mmd.0. They are parsed when a step first needs them.
 
     Attributes:
         file: the path of mmd.0.
@@ -174,7 +174,7 @@ class Formats:
         return form
 
     def metadata(self, id_: bytes) -> MetadataFormat:
-        """The same for a format of metadata blocks. Raises PBIO_BAD_BP5 if it is none."""
+        """The format of metadata blocks with an ID. Raises PBIO_BAD_BP5 if it is not one."""
         if id_ not in self._metadata:
             self._metadata[id_] = MetadataFormat(self.get(id_), self.file)
         return self._metadata[id_]
@@ -192,7 +192,7 @@ class Formats:
 
     @cached_property
     def variables(self) -> dict[str, list[Variable]]:
-        """By name, the different ways in which the formats have a variable, in the order of the formats."""
+        """By name, the different forms of a variable, in the order of the formats."""
         found: dict[str, list[Variable]] = {}
         for form in self.all_metadata:
             for name, place in form.places.items():

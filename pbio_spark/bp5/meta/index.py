@@ -23,7 +23,7 @@ _LEAST = 24
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the first 64 bytes say.
+    """The content of the first 64 bytes.
 
     Attributes:
         order: of all numbers, `<` or `>`.
@@ -42,7 +42,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where one step is.
+    """The place of one step.
 
     Attributes:
         number: its place among all steps.
@@ -155,7 +155,7 @@ def _body_length(data: bytes, at: int, order: str, subfiles: Int64s | None, file
 
 
 def _is_plausible(kind: bytes, length: int, known: Sequence[int], subfiles: Int64s | None) -> bool:
-    """Whether a record can have this length, as far as the first words of its body are there."""
+    """Whether a record can have this length, judged by the available first words of its body."""
     if length % 8 or length < _LEAST or length >= 1 << 48:
         return False
     rest = length // 8 - 3

@@ -67,7 +67,7 @@ class FormatBlocks:
         return self._fixed
 
     def numbers(self, slot: Slot, rows: Int64s | None = None) -> Array:
-        """What a slot holds, in the writer's byte order."""
+        """The content of a slot, in the writer's byte order."""
         fixed = self.fixed if rows is None else self.fixed[rows]
         kind = np.dtype(slot.type)
         part = np.ascontiguousarray(fixed[:, slot.offset : slot.offset + kind.itemsize])
@@ -86,7 +86,7 @@ class FormatBlocks:
     ) -> Array:
         """The numbers of all lists of some blocks, one after the other; `counts` says how many each has.
 
-        Raises PBIO_BAD_BP5 for a list that does not lie in its block.
+        Raises PBIO_BAD_BP5 for a list outside its block.
         """
         kind = np.dtype(listed.type)
         targets = self.pointers(listed.pointer, rows)
@@ -182,7 +182,7 @@ def locate(folder: DatasetFolder, steps: Sequence[Step], formats: Formats, heade
 
 
 def attribute_blocks(folder: DatasetFolder, steps: Sequence[Step], header: Header) -> Iterator[tuple[Step, int, bytes]]:
-    """Of each attribute block of steps its step, writer, and bytes. Of other blocks nothing is read.
+    """The step, writer and bytes of each attribute block of steps. Other blocks are not read.
 
     Raises PBIO_BAD_BP5.
     """

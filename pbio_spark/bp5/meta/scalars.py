@@ -32,7 +32,7 @@ class Scalars:
         return Scalars(self.variable, self.row[rows], self.writer[rows], self.values[rows])
 
     def of_rows(self, rows: Int64s) -> Scalars:
-        """The values of some rows, in ascending order; these are then all the rows there are."""
+        """The values of some rows, in ascending order; these become all the rows."""
         taken = self.take(np.isin(self.row, rows))
         return Scalars(self.variable, np.searchsorted(rows, taken.row).astype(np.int64), taken.writer, taken.values)
 
@@ -89,6 +89,6 @@ def _values(group: FormatBlocks, place: VariablePlace, rows: Int64s) -> Array:
 
 
 def lowest(scalars: Scalars) -> Scalars:
-    """Of each row the value of its lowest writer."""
+    """For each row, the value of its lowest writer."""
     _, first = np.unique(scalars.row, return_index=True)
     return scalars.take(first)

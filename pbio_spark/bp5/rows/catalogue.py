@@ -52,7 +52,7 @@ ATTRIBUTES = pa.schema(
 
 @dataclass
 class _Seen:
-    """What was seen of a variable."""
+    """The observations on a variable."""
 
     dimensions: int
     steps: int

@@ -1,4 +1,4 @@
-"""What some steps say of a variable, before its data is read; and the column that it becomes."""
+"""The metadata of a variable in some steps, before its data is read; and the column that it becomes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pbio_spark.errors import PbioError
 
 @dataclass
 class Content:
-    """What some rows say of a variable: scalars, or where the blocks of its arrays are; None if no row has it."""
+    """The metadata of a variable in some rows: scalars, or places of its arrays' blocks; None if no row has it."""
 
     found: Blocks | Scalars | None
     rows: int
@@ -41,7 +41,7 @@ class Content:
 
 
 def read_content(dataset: Dataset, located: Located, name: str) -> Content:
-    """What steps say of a variable. Raises what `read_blocks` and `read_scalars` raise."""
+    """The metadata of a variable in steps. Raises what `read_blocks` and `read_scalars` raise."""
     for group in located.groups:
         place = group.form.places.get(name)
         if place is not None and group.present(place).any():

@@ -25,7 +25,7 @@ def finish(
     Args:
         columns: those that are made already.
         steps: of each row; or a single one, if all are of it.
-        errors: what is wrong with the only row there is.
+        errors: the error of the only row.
     """
     count = len(next(iter(columns.values()))) if columns else len(steps)
     given = dict(zip(wanted.partition_columns, part.partition, strict=True))

@@ -27,7 +27,7 @@ def read_steps(part: DatasetPart, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def cut_steps(part: DatasetPart, most: int) -> Iterator[tuple[Step, ...]]:
-    """The steps in groups whose metadata takes about so many bytes; all of a flattened dataset are one."""
+    """The steps in groups with a limited size of metadata; all steps of a flattened dataset form one."""
     if part.dataset.index.header.flatten:
         yield from [part.steps] if part.steps else []
         return
@@ -66,7 +66,7 @@ class _Reader:
                 yield from self._one_by_one(chosen)
 
     def _contents(self) -> tuple[dict[str, Content], Int64s]:
-        """What the metadata says of each variable, and the rows that are wanted."""
+        """The metadata of each variable, and the wanted rows."""
         dataset = self.part.dataset
         located = dataset.locate(self.folder, self.steps)
         rows = np.arange(located.rows)
@@ -115,7 +115,7 @@ class _Reader:
         return [self.steps[row] for row in rows.tolist()]
 
     def _one_by_one(self, rows: Int64s) -> Iterator[pa.RecordBatch]:
-        """The same rows, each by itself, so that damage stays where it is."""
+        """The same rows, each separately, to isolate damage."""
         if not self.is_one:
             for row in rows.tolist():
                 yield from _Reader(self.part, self.wanted, self.folder, (self.steps[row],)).batches()

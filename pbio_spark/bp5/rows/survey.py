@@ -33,7 +33,7 @@ NO_NUMBERS = (11, STRING, STRUCTURE)
 
 @dataclass
 class Survey:
-    """What some steps of a dataset have.
+    """The content of some steps of a dataset.
 
     Attributes:
         types: by variable, each way in which a format has it, with its dimensions; a variable that no step has is out.
@@ -52,7 +52,7 @@ class Survey:
 
 
 def survey(dataset: Dataset, folder: DatasetFolder, steps: Sequence[Step], *, strict: bool) -> Survey:
-    """What the steps have; and the attributes of the dataset up to the last of them, also of steps before the first.
+    """The content of the steps, and the attributes of the dataset up to the last of them, including earlier steps.
 
     Args:
         strict: whether a bad step is an error; otherwise it is left out.
@@ -71,7 +71,7 @@ def survey(dataset: Dataset, folder: DatasetFolder, steps: Sequence[Step], *, st
 
 
 def chunks(steps: Sequence[Step], most: int = CHUNK) -> Iterator[Sequence[Step]]:
-    """Steps in groups whose metadata takes about so many bytes."""
+    """Steps in groups with a limited size of metadata."""
     begin = size = 0
     for i, step in enumerate(steps):
         if i > begin and size + step.length > most:
@@ -103,7 +103,7 @@ def _located(found: Survey, folder: DatasetFolder, steps: Sequence[Step], *, str
 
 
 def _take_types(found: Survey, located: Located, missing: dict[bytes, dict[str, None]], *, strict: bool) -> None:
-    """Note which variables there are. Dimensions do not change within a format, so each is looked at once."""
+    """Note the variables. Dimensions do not change within a format, so each is examined once."""
     for group in located.groups:
         left = missing.setdefault(group.form.form.id, dict.fromkeys(group.form.places))
         for name in list(left):
@@ -149,7 +149,7 @@ def _take_attributes(found: Survey, folder: DatasetFolder, steps: Sequence[Step]
 
 
 def scales_of(found: Survey, names: Iterable[str]) -> dict[str, float]:
-    """By variable its `unitSI`, of some variables.
+    """The `unitSI` of some variables, by name.
 
     Raises PBIO_BAD_BP5 if it is not a number by which values can be multiplied, or is not the same in all steps.
     """

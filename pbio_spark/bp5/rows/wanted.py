@@ -63,7 +63,7 @@ class Wanted:
         schema: of the batches.
         columns: those that variables fill.
         step_column, corrupt_column, metadata_column: their names, where the schema has them.
-        variables: of `elements`, those whose shape says which rows there are, wanted as columns or not.
+        variables: for `elements`, those whose shape defines the rows, whether or not they are columns.
         index_names: of `elements`, the names of the index in each dimension.
         index_columns: those of them that the schema has, and their dimensions.
         parts: of a table, what its columns are called, wanted or not.
@@ -101,13 +101,13 @@ class Wanted:
         return self.parts.index(name) if name in self.parts else None
 
     def variable_of(self, name: str) -> str:
-        """The variable that a name in a program stands for."""
+        """The variable that a name in a program means."""
         return self.variables[0] if name in self.parts else name
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetPart:
-    """What of a dataset a task reads.
+    """The part of a dataset that a task reads.
 
     Attributes:
         steps: in order; all of a flattened dataset.

@@ -32,7 +32,7 @@ _NO_WORD = re.compile(r"[^A-Za-z0-9_]")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Something that a program may ask about.
+    """An input of a program.
 
     Attributes:
         name: as columns have it; `input["name"]`, and `input.word` if nothing else has that word.
@@ -121,7 +121,7 @@ def unknown_names(source: str, given: Iterable[Given], step_column: str = "step"
 def _program(
     source: str, fields: Mapping[str, Given], missing: Sequence[str]
 ) -> tuple[ecode.Program, dict[str, Given]]:
-    """The program, and the fields of `input`. Raises EcodeError as if what is missing were numbers."""
+    """The program, and the fields of `input`. Raises EcodeError, treating missing names as numbers."""
     first: ecode.EcodeError | None = None
     for kinds in islice(product(("i8", None), repeat=len(missing)), _MOST_WAYS):
         found = {**fields, **{name: Given(name, kind) for name, kind in zip(missing, kinds, strict=True)}}
@@ -160,7 +160,7 @@ def _fields(given: Iterable[Given], step_column: str) -> tuple[dict[str, Given],
 
 
 def numbers_to_column(values: Array, kind: str | None, present: npt.NDArray[np.bool_] | None = None) -> Column:
-    """Values as a program sees them; what is not there is zero. Raises PBIO_VALUE_BEYOND_TYPE."""
+    """Values as a program sees them; missing ones are zero. Raises PBIO_VALUE_BEYOND_TYPE."""
     there = None if present is None else present.astype(np.uint8)
     if kind is not None:
         return Column(len(values), np.ascontiguousarray(_lossless(values, kind)), present=there)

@@ -39,7 +39,7 @@ Address = Annotated[
 
 @dataclass(frozen=True)
 class Changed:
-    """What the options of `serve` change in the configuration."""
+    """The changes that the options of `serve` make to the configuration."""
 
     create: Annotated[
         bool, typer.Option("--create", help="Make channels for stones, and for events of [grid] archive, without one.")
@@ -123,7 +123,7 @@ def _announce(server: Server) -> None:
 
 @dataclass(frozen=True)
 class Sent(Encryption):
-    """What the options of `send` say of the subscriber."""
+    """The options of `send` about the subscriber."""
 
     subscriber: Annotated[
         str | None,

@@ -11,7 +11,7 @@ import typer
 
 @dataclass(frozen=True)
 class Encryption:
-    """What the options say; `send` and the verbs of Grid events share them."""
+    """The options, shared by `send` and the commands for Grid events."""
 
     tls: Annotated[
         bool, typer.Option("--tls", help="Encrypt the connection; the authorities of this system are trusted.")
@@ -34,7 +34,7 @@ class Encryption:
     ] = None
 
     def context(self) -> ssl.SSLContext | None:
-        """What the standard library needs; None if nothing is encrypted.
+        """The SSL context; None without encryption.
 
         Raises BadParameter for a key alone, and PBIO_BAD_OPTION for a file that is missing or another one.
         """

@@ -123,7 +123,7 @@ def subscribe(
 
 @dataclass(frozen=True)
 class PublishOptions(Encryption):
-    """What the options of `publish` say of the rows and their producer."""
+    """The options of `publish` about the rows and their producer."""
 
     now: Annotated[
         bool, typer.Option("--now", help="Rows without a TimeStamp are of the time at which they are sent.")
@@ -162,7 +162,7 @@ def publish(
     namespace: Namespace = None,
     type_: TypeText = None,
 ) -> None:
-    """Have a consumer, such as an archive, take the rows of JSON lines as events. - stands for standard input.
+    """Have a consumer, such as an archive, take the rows of JSON lines as events. - means standard input.
 
     Each row has a TimeStamp, such as 2000-11-09T21:51:45Z or now, unless --now is given. With --sequence an archive
     leaves out what it has of the same producer, which without --producer is HOST/1 for all programs of this host. Files

@@ -98,7 +98,7 @@ def publish(
         typer.Option(metavar="SECONDS", min=0, help="Wait so long until all named subscribers have the events."),
     ] = None,
 ) -> None:
-    """Publish the rows of JSON lines, or the records of PBIO files, in one commit. - stands for JSON lines on standard
+    """Publish the rows of JSON lines, or the records of PBIO files, in one commit. - means JSON lines on standard
     input.
 
     \b
@@ -141,7 +141,7 @@ def _channel_to_publish(root: str, name: str, files: list[str]) -> Channel:
 
 
 def _events_of(files: list[str], channel: Channel) -> tuple[list[dict[str, Any]], list[int]]:
-    """The rows of files, and their lines, if one file of JSON lines is all there is."""
+    """The rows of files, and their lines if there is only one file of JSON lines."""
     from pbio_spark.cli.convert import rows_of_records
     from pbio_spark.cli.from_json import is_lines, json_to_batch, rows_of
     from pbio_spark.formats.arrow.python_rows import sound_rows

@@ -28,7 +28,7 @@ Values = Annotated[
 
 @dataclass(frozen=True)
 class CodeOptions:
-    """What the options say of a modulator; `derive` and `replace` share them."""
+    """The options about a modulator, shared by `derive` and `replace`."""
 
     filter: Annotated[str | None, e_code("--filter", "The events to keep; the filter sees them as `input`.")] = None
     transform: Annotated[str | None, e_code("--transform", "Fills `output` from `input`; needs --type.")] = None
@@ -61,7 +61,7 @@ class CodeOptions:
     when: Annotated[str | None, typer.Option("--when", metavar="WHEN", help="always, or subscribed.")] = None
 
     def modulator(self) -> Modulator:
-        """What they mean. Raises PBIO_BAD_TYPE, and BadParameter for values that are not JSON."""
+        """The modulator. Raises PBIO_BAD_TYPE, and BadParameter for values that are not JSON."""
         from pbio_spark.channels import Modulator
 
         if self.param and self.parameters is not None:

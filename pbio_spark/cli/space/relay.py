@@ -21,7 +21,7 @@ Start = Annotated[
 
 @dataclass(frozen=True)
 class RelayOptions:
-    """What the options say of both."""
+    """The options of both directions."""
 
     formats: Annotated[
         str | None,
@@ -97,7 +97,7 @@ def archive(
 
 
 def start_of(text: str) -> Where:
-    """What `--start` means: a time, else a word or a position."""
+    """The value of `--start`: a time, a word or a position."""
     try:
         return _moment(text)
     except ValueError:

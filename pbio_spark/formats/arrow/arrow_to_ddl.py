@@ -74,7 +74,7 @@ def _json_struct(fields: Any) -> dict[str, Any]:
 
 
 def _json_metadata(field: pa.Field) -> dict[str, Any]:
-    """What is said about a column, whose values are JSON in Arrow's metadata."""
+    """The notes of a column, whose values are JSON in Arrow's metadata."""
     return {key.decode(): json.loads(value) for key, value in (field.metadata or {}).items()}
 
 

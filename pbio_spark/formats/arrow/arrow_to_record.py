@@ -45,13 +45,13 @@ from pbio_spark.formats.body.type_string import BASE_TYPES
 
 _WRITTEN = {row.arrow: row for row in TABLE if row.written}
 _SPARK_ONLY = (b"variant", b"geometry", b"geography")
-"""Keys in the metadata of a field by which Spark marks structures that stand for other types."""
+"""Keys in the metadata of a field by which Spark marks structures that represent other types."""
 
 
 def arrow_to_record(schema: pa.Schema, name: str, nulls: Nulls = "none") -> Record:
     """The record type called `name` for the columns of a schema.
 
-    An array, map or binary column gets a hidden field with its count before it. Where one lies inside another, the
+    An array, map or binary column gets a hidden field with its count before it. If one is inside another, the
     inner one becomes a structure, because its count differs from element to element. A column that may be null
     becomes a pointer if it is a structure. With `nulls`, so does every other that is not a string, which is a pointer
     anyhow; or it gets a bit in a hidden field at the end of its structure, and an element of an array a byte in a

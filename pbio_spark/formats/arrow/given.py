@@ -17,12 +17,12 @@ Misfit: TypeAlias = tuple[str, str]
 _MOST_FLOAT: Final = float(np.finfo(np.float32).max)
 _LOSES: Final = "loses a part as {}", "give the column a wider type, or round the values"
 _NOTHING: Final = ("NaTType", "NAType")
-"""What pandas calls its missing values."""
+"""The names of pandas' missing values."""
 _NOT_LISTS: Final = (str, bytes, bytearray, memoryview, Mapping, set, frozenset)
 
 
 def misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
-    """The first thing wrong with the values of a column, if there is one.
+    """The first error in the values of a column, if any.
 
     >>> misfit([5], pa.date32())
     ('is a number, not a date', 'give a date, such as date(2026, 1, 31)')

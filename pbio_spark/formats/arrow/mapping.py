@@ -52,7 +52,7 @@ WIDEN = "ask for a wider type, or leave the column out"
 
 
 class FieldRule(StrEnum):
-    """What a column, or a part of one, is made of; to write, what it becomes."""
+    """The source of a column or of a part of one; in writing, its target."""
 
     ABSENT = "absent"
     """No field: the default of the column, else null."""
@@ -63,21 +63,21 @@ class FieldRule(StrEnum):
     SYMBOL = "symbol"
     """The name of a number."""
     STRING = "string"
-    """What a slot points to, up to a NUL."""
+    """The target of a slot, up to a NUL."""
     CHARS = "chars"
     """A run of characters as one text or binary value."""
     DECIMAL = "decimal"
     """Sixteen characters in place that are a number."""
     POINTER = "pointer"
-    """What a slot points to; the part is the target."""
+    """The target of a slot; the part is the target."""
     STRUCT = "struct"
     """A structure in place; the parts are the wanted columns."""
     ITEM = "item"
-    """A structure that stands for its only visible field: the element of a ragged array."""
+    """A structure that represents its only visible field: the element of a ragged array."""
     LIST = "list"
     """An array, one list for each dimension; the part is the element."""
     ROWS = "rows"
-    """An array of characters whose last dimension is one text: a list less than there are dimensions."""
+    """An array of characters whose last dimension is one string: one list fewer than dimensions."""
     MAP = "map"
     """An array of structures whose visible fields are the parts, key and value."""
 
@@ -137,7 +137,7 @@ class Mapped:
 
     @property
     def dimension(self) -> int | str:
-        """Of a count: the extent, or the field that holds it."""
+        """For a count: the extent, or the field that holds it."""
         assert self.type is not None
         return dims_of(self.type)[self.axis]
 
@@ -152,7 +152,7 @@ def map_columns(record: Record, spec: ColumnSpec) -> tuple[Mapped, ...]:
 
 
 def map_written(record: Record, schema: pa.Schema) -> tuple[Mapped, ...]:
-    """The same of columns to be written as records: names are exact, and each column needs a field.
+    """The mapping of columns to be written as records: names are exact, and each column needs a field.
 
     Raises:
         PbioError: PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME; PBIO_UNKNOWN_COLUMN for a column without a field;

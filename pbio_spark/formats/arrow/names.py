@@ -20,7 +20,7 @@ Path: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How names find fields (DESIGN decision 12). Whoever looks for a field looks here: columns, the programs of
+    """How names find fields (DESIGN decision 12). All look-ups of fields are here: columns, the programs of
     readers, and what programs make.
 
     Attributes:
@@ -106,7 +106,7 @@ def struct_to_counts(struct: Struct) -> dict[str, tuple[tuple[str, int], ...]]:
 
 
 def record_to_counts(record: Record) -> dict[str, tuple[tuple[str, int], ...]]:
-    """The same of a wanted record type, by the path of the column that shows the count."""
+    """The counts of a wanted record type, by the path of the column that shows the count."""
     found: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def walk(struct: str, path: str, inside: Path) -> None:
@@ -122,7 +122,7 @@ def record_to_counts(record: Record) -> dict[str, tuple[tuple[str, int], ...]]:
 
 
 def dims_of(type_: Type) -> tuple[int | str, ...]:
-    """The dimensions of an array, wherever it lies."""
+    """The dimensions of an array, in place or not."""
     whole = flat(type_)
     while isinstance(whole, Pointer):
         whole = whole.target

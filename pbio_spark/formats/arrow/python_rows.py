@@ -1,7 +1,7 @@
 """Arrow batches -> rows of Python values, and what becomes of a value that Python has nothing for.
 
 Arrow's dates and times reach beyond the years 1 to 9999, and Python's do not. Such a value is an error of its row
-alone, or a text stands in its place; the rows beside it come.
+only, or text replaces it; other rows are returned.
 
     >>> batch = pa.record_batch({"n": [1, 2], "day": pa.array([0, 2932897], pa.date32())})
     >>> first, second = batch_to_rows(batch)
@@ -27,10 +27,10 @@ import pyarrow.compute as pc
 from pbio_spark.errors import PbioError, path_to_text
 
 Show: TypeAlias = Callable[[pa.Scalar], Any]
-"""What stands for a time that Python has nothing for."""
+"""The replacement of a time that Python cannot represent."""
 
 _UNSHOWABLE: Final = (ArithmeticError, LookupError, ValueError, pa.ArrowException)
-"""What Arrow raises for a value that Python has nothing for, or has not as it is asked for."""
+"""The errors of Arrow for a value that Python cannot represent, or not in the requested form."""
 
 _FAR: Final = re.compile(r"(-\d{4,5}|\d{5}|0000)(-.*)", re.ASCII | re.DOTALL)
 """A date or a time of a year that Python lacks: the year, and the rest."""
@@ -47,7 +47,7 @@ def batch_to_rows(
     """The rows of a batch, and in the place of each that Python cannot hold PBIO_BAD_VALUE with its field.
 
     Args:
-        show: what stands for a date or a time outside the years 1 to 9999, instead of the error.
+        show: what replaces a date or a time outside the years 1 to 9999, instead of the error.
         maps_as_dicts: a map with a key twice is an error too; else maps are lists of pairs.
     """
     maps = "strict" if maps_as_dicts else None
@@ -149,7 +149,7 @@ def _has_text(value: pa.Scalar) -> bool:
 
 
 def _values(column: pa.Array, name: str, show: Show | None, maps: str | None) -> list[Any]:
-    """The values of a column, or why there is none."""
+    """The values of a column, or the error."""
     try:
         whole: list[Any] = column.to_pylist(maps_as_pydicts=maps)
         return whole

@@ -1,4 +1,4 @@
-"""How record types present themselves as columns: the table of DESIGN section 5, and the rules around it.
+"""Record types as columns: the table of DESIGN section 5, and the rules around it.
 
 Here a record type makes its own schema; `mapping` says which of its fields fill the columns of any schema. The other
 direction, Arrow to record types, is `arrow_to_record`; both read `TABLE`.
@@ -37,7 +37,7 @@ MAP, BINARY, ITEM = "map", "binary", "item"
 
 
 class How(StrEnum):
-    """What has to happen to a field's bytes to make a column of them."""
+    """The conversion of a field's bytes to a column."""
 
     NUMBER = "number"
     """The same number, date or time, in an Arrow type that may be wider."""
@@ -56,14 +56,14 @@ class How(StrEnum):
     MAP = "map"
     """A list of structures whose two visible fields are key and value."""
     ITEM = "item"
-    """A structure in place that stands for its only visible field: the element of a ragged array."""
+    """A structure in place that represents its only visible field: the element of a ragged array."""
     STRUCT = "struct"
     """A structure in place; its children are its visible fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """What a user may choose; the names are those of the options in snake case (DESIGN decision 13).
+    """The choices of the user; the names are those of the options in snake case (DESIGN decision 13).
 
     `recursive_depth` is Spark Avro's `recursiveFieldMaxDepth`: below 1 a recursive structure is an error, 1 drops
     the fields that recur, 2 lets them recur once, up to 15.
@@ -86,7 +86,7 @@ class SchemaColumn:
         name: in the table; a field's name whose bytes are not UTF-8 is shown with `\\xff` escapes.
         field: the field that the column presents or is a part of; its notes hold the symbols.
         type: of the field or of the part. Pointers stand outside, each may be null: the column then is. The part
-            that is left of an array of strings, `char[3][n]`, is `char[n]`; it lies in place although n is a name.
+            that is left of an array of strings, `char[3][n]`, is `char[n]`; it is in place although n is a name.
         arrow: the Arrow type.
         nullable: whether the Arrow field says so (DESIGN decision 11).
         how: how the bytes become values.
@@ -158,7 +158,7 @@ def decimal_type(logical: str | None) -> pa.DataType | None:
 
 
 def is_decimal_in_place(array: Array, notes: Notes) -> bool:
-    """Whether the last dimension of an array that lies in its structure is the 16 bytes of a decimal."""
+    """Whether the last dimension of an array in place is the 16 bytes of a decimal."""
     is_decimal = decimal_type(notes.logical) is not None
     return is_decimal and array.element == CHAR and array.dims[-1] == 16 and not array.is_dynamic
 

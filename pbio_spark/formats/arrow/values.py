@@ -51,7 +51,7 @@ class Shown:
         self._shown, self._stored = _structure(columns, _to_shown), _structure(columns, _to_stored)
 
     def shown(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What tables show of stored values.
+        """Stored values as tables show them.
 
         Raises PBIO_BAD_VALUE, with the field, for what Python has nothing for, such as a date in the year 10000.
         """
@@ -59,7 +59,7 @@ class Shown:
         return made
 
     def stored(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What `encode` takes for values as tables show them; names that these do not have are left to `encode`.
+        """Values as tables show them, in the form that `encode` takes; `encode` handles missing names.
 
         Raises PBIO_BAD_VALUE, with the field, for a value that would lose a part: a digit, a time of day.
         """
@@ -124,7 +124,7 @@ def _listed(column: SchemaColumn, way: Way) -> Change | None:
 
 
 def _nested(column: SchemaColumn, way: Way) -> Change | None:
-    """What becomes of values that have others inside them."""
+    """The conversion of nested values."""
     is_shown = way is _to_shown
     if column.how is How.LIST:
         return _listed(column, way)
@@ -234,7 +234,7 @@ def _chars(value: Any, type_: Type) -> list[int]:
     assert isinstance(array, Array)
     room = array.dims[-1]
     if isinstance(room, int) and len(value) > room:
-        raise ValueError(f"it takes {len(value)} bytes, and there is room for {room}")
+        raise ValueError(f"it takes {len(value)} bytes, but there is room for only {room}")
     return [*value, *bytes(room - len(value) if isinstance(room, int) else 0)]
 
 

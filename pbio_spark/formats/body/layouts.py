@@ -173,7 +173,7 @@ class _SubBody:
                 break
             room -= length
             if offset + length > len(self.data) or room < 0:
-                _bad("an opt-info block lies outside its structure", self.start + position)
+                _bad("an opt-info block is outside its structure", self.start + position)
             blocks.append(OptInfo(type_, self.data[offset : offset + length]))
             position += entry.size
         return tuple(blocks)

@@ -82,7 +82,7 @@ def _check_controls(layout: StructLayout, name: str, type_: Type, types: Mapping
 
 
 def _check_places(layout: StructLayout, struct: Struct, lengths: Mapping[str, int], pointer_size: int) -> None:
-    """Checks that every field lies inside the structure, and that no two overlap."""
+    """Checks that every field is inside the structure, and that no two overlap."""
     taken: list[tuple[int, int, str]] = []
     for place, field in zip(layout.fields, struct.fields, strict=True):
         for name in references(field.type):
@@ -127,7 +127,7 @@ def _is_variant(type_: Type, variant: set[str]) -> bool:
 
 
 def recursive_structs(record: Record) -> frozenset[str]:
-    """The structures that can reach themselves, and those that reach one of these (ffs-wire-format 7.5).
+    """The recursive structures, and those that refer to one of them (ffs-wire-format 7.5).
 
     FFS does not notice that two structures refer to each other (12.2) and then cannot read its own record; here they
     count as recursive, so a cycle through them ends.

@@ -74,7 +74,7 @@ def id_length(prefix: bytes) -> int:
 
 
 def atom(name: str) -> int:
-    """The number that stands for an attribute's name (ffs-wire-format 3.3).
+    """The number that represents an attribute's name (ffs-wire-format 3.3).
 
     >>> atom("iteration"), atom("who")
     (1075322208, 117257728)

@@ -12,7 +12,7 @@ from pbio_spark.formats.machine import Machine
 
 
 def slot_content(type_: Type) -> tuple[int, Type]:
-    """The number of values in the slot, and their type: static arrays lie in place, targets of pointers do not.
+    """The number of values in the slot, and their type: static arrays are in place, targets of pointers do not.
 
     >>> slot_content(Array(Array(Ref("p"), ("n",)), (2, 5)))
     (10, Array(element=Ref(name='p'), dims=('n',)))

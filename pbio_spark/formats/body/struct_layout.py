@@ -1,4 +1,4 @@
-"""What a format body says about one structure: names, type strings, sizes and offsets, verbatim."""
+"""A structure in a format body: names, type strings, sizes and offsets, verbatim."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _NUMBER = re.compile(r"[ \t]*([1-9][0-9]{0,9})")
 
 
 def type_string_to_type(text: str, size: int, is_struct: Callable[[str], bool]) -> Type:
-    """The type that `text` stands for, with basic elements of `size` bytes (ignored for strings and structures).
+    """The type that `text` means, with basic elements of `size` bytes (ignored for strings and structures).
 
     Args:
         is_struct: whether the body holds a structure of that name.

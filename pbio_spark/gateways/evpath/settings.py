@@ -76,7 +76,7 @@ def table_to_thin_settings(table: Any) -> ThinSettings:
                 hint="name stones by their numbers: 0 = 'channel'",
             )
         if int(number) in made:
-            reason = f"[evpath.stones]: the stone {int(number)} is there twice, once as {number!r}"
+            reason = f"[evpath.stones]: duplicate stone {int(number)}, once as {number!r}"
             raise PbioError("PBIO_BAD_OPTION", reason, hint="write the number without zeros before it")
         where = f"evpath.stones.{number}"
         made[int(number)] = table_to_settings(Stone, {"channel": stone} if isinstance(stone, str) else stone, where)

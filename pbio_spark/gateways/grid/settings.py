@@ -1,4 +1,4 @@
-"""What the Grid half of a gateway is told: the section `[grid]` of its configuration."""
+"""The settings of a gateway's Grid half: the section `[grid]` of its configuration."""
 
 from __future__ import annotations
 

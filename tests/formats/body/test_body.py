@@ -255,7 +255,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     # Opt-info entries that all point to the same block, in a table that the strings make up.
     "one block many times": (
         lambda: sub_body(b"", 0, struct.pack("<III", 1, 400_000, 0) * 50_000 + bytes(16), table=28),
-        "block lies outside",
+        "block is outside",
     ),
     "no end of the table": (
         lambda: sub_body(b"", 0, struct.pack("<III", 1, 0, 0) * 50_000 + b"\1\0", 28),

@@ -78,7 +78,7 @@ def _basic(kind: np.dtype[Any]) -> Basic:
 
 
 def leaf_of(kind: np.dtype[Any], variable: Variable, want: pa.DataType, unsigned_long_as: str) -> Leaf:
-    """How elements become a wanted type. Raises PBIO_INCOMPATIBLE_TYPE."""
+    """The conversion of elements to a wanted type. Raises PBIO_INCOMPATIBLE_TYPE."""
     try:
         if variable.type == STRING:
             return _strings(want)
@@ -204,7 +204,7 @@ def _static_array(inner: np.dtype[Any], shape: Sequence[int], want: pa.DataType,
 
 
 def wider(old: pa.DataType, new: pa.DataType) -> pa.DataType | None:
-    """The type that holds the values of two, as two writing runs may have them; None if there is none.
+    """The common type of two types, as two writing runs may have; None if there is none.
 
     >>> print(wider(pa.int16(), pa.int64()), wider(pa.int32(), pa.float64()), wider(pa.int64(), pa.float64()))
     int64 double None

@@ -16,7 +16,7 @@ MOST = (1 << 31) - 1
 
 
 def validity_of(present: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
-    """The validity bitmap of which values are there; None if all are."""
+    """The validity bitmap of values; None if all are present."""
     if present is None or present.all():
         return None
     return pa.py_buffer(np.packbits(present, bitorder="little"))

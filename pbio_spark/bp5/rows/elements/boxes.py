@@ -1,4 +1,4 @@
-"""Arrays cut into boxes of bounded size, whose elements lie together; the blocks of a box; boxes narrowed."""
+"""Arrays cut into boxes of bounded size with contiguous elements; the blocks of a box; narrowing of boxes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pbio_spark.bp5.rows.where import Given
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 SMALL = 8192
-"""To read so many unwanted elements takes less time than to skip them and start again."""
+"""Reading this many unwanted elements takes less time than skipping them and starting again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Box:
             yield box, chosen[begin:end] - first
 
     def holds(self, other: Box) -> bool:
-        """Whether another box lies in this one."""
+        """Whether this box contains another one."""
         inside = (a <= b for a, b in zip((*self.low, *other.high), (*other.low, *self.high), strict=True))
         return all(inside)
 
@@ -80,7 +80,7 @@ class Box:
 
 
 def cut(shape: Sequence[int], most: int) -> Iterator[Box]:
-    """An array in boxes of at most so many elements, in order.
+    """An array in boxes with a limited number of elements, in order.
 
     >>> [(box.low, box.high) for box in cut((3, 2), 4)]
     [((0, 0), (2, 2)), ((2, 0), (3, 2))]
@@ -99,7 +99,7 @@ def cut(shape: Sequence[int], most: int) -> Iterator[Box]:
 
 
 def clip(blocks: Blocks, box: Box) -> Blocks:
-    """What blocks of a single array have of a box. Their elements lie together in the blocks, too.
+    """The parts of a box in the blocks of a single array. Their elements are contiguous in the blocks, too.
 
     Blocks of an operator cannot be cut: there must be none.
     """
@@ -141,7 +141,7 @@ def around_blocks(blocks: Blocks, touch: Int64s, box: Box) -> tuple[Box, Blocks]
 
 
 def blocks_may_hold(blocks: Blocks, given: Given, bound: Bound, scale: float | None) -> Bools | None:
-    """By the least and greatest values of blocks, in which of them a bound can hold; None if they do not say."""
+    """The blocks in which a bound can hold, by their least and greatest values; None if unknown."""
     if blocks.least is None or blocks.most is None:
         return None
     least, most = scaled(blocks.least, scale), scaled(blocks.most, scale)
@@ -164,7 +164,7 @@ def _cover_all(blocks: Blocks) -> bool:
 
 
 def blocks_allow(blocks: Blocks, may_hold: Bools, along: int, *, gaps: bool) -> Bools | bool:
-    """Where along a dimension a bound can hold.
+    """The places along a dimension where a bound can hold.
 
     Args:
         blocks, may_hold: of a part of an array, and in which of them it can hold.

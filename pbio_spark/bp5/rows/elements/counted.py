@@ -1,4 +1,4 @@
-"""The columns of elements that nobody wrote: the index in each dimension, the number of the step."""
+"""The computed columns of elements: the index in each dimension, the number of the step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CountedColumns:
         self._numbers: Int64s = np.arange(0)
 
     def step(self, number: int, count: int) -> pa.Array:
-        """The number of a step for each of so many elements. The boxes of a step share it."""
+        """The number of a step, repeated for each element. The boxes of a step share it."""
         if self._step is None or self._step[0] != number or len(self._step[1]) < count:
             numbers = room(count, np.dtype(np.int64))
             numbers.fill(number)

@@ -220,7 +220,7 @@ class _Rows:
         return error
 
     def _most(self, unit: Unit) -> int:
-        """How many rows one box may have."""
+        """The most rows of one box."""
         wide = [blocks.variable.size * (blocks.shape[0, 1] if self.is_table else 1) for blocks in unit.arrays.values()]
         most = self.wanted.max_batch_bytes // max(1, int(sum(wide)))
         return max(1, min(most, -(-math.prod(unit.shape) // self.part.share[1])))
@@ -281,7 +281,7 @@ class _Rows:
         return columns, rows
 
     def _given(self, given: Given, unit: Unit, box: Box, read: dict[str, Elements]) -> Any:
-        """What a program asks about, one value for each element."""
+        """The inputs of a program, one value for each element."""
         count, name, kind = int(np.prod(box.shape)), given.name, given.kind
         if given.is_step:
             return numbers_to_column(np.full(count, self.steps[unit.row].number), "i8")

@@ -52,7 +52,7 @@ class Catalog:
 
     def _is_writable(self, name: EventName, info: ChannelInfo) -> bool:
         try:
-            self.plan(name, Channel(self.space, info).format.record)  # without a look at the log for each
+            self.plan(name, Channel(self.space, info).format.record)  # without reading the log for each
         except PbioError:
             return False
         return True

@@ -1,4 +1,4 @@
-"""What a session does with the requests of its peer: each in a task of its own, so that events go on meanwhile."""
+"""What a session does with the requests of its peer: each in a separate task, so that events continue meanwhile."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("pbio_spark.gateways")
 
 MOST_OPEN = 100
-"""How many requests of a peer are dealt with at once; others wait in the network."""
+"""How many requests of a peer are processed at once; others wait in the network."""
 
 
 class Role(Protocol):
-    """What answers a session's requests. Each method raises PbioError for a Failure with that reason."""
+    """Answers a session's requests. Each method raises PbioError for a Failure with that reason."""
 
     async def subscribed(self, session: Session, request: SubscribeRequest, own: str) -> Outgoing | Incoming:
         """The peer wants a subscription; `own` is the ID that this side is to have for it."""
@@ -84,7 +84,7 @@ class Answers:
         return reply is not None
 
     async def request(self, request: Request) -> None:
-        """Begin to deal with a request."""
+        """Start processing a request."""
         if request.request_id in self.open:
             detail = f"requestID {request.request_id[:80]!r} is that of an open request"
             reply = to_failure(type(request), request.request_id, detail)
@@ -160,7 +160,7 @@ class Answers:
         await self._answer(UnsubscribeReply(request.request_id, success, detail))
 
     def _no_subscription(self, said: str) -> str:
-        """What to answer to an ID that is not one of this side's."""
+        """The answer to an ID that this side does not know."""
         reason = f"there is no subscription {said[:80]!r}"
         meant = [own for own, one in self._session.subscriptions.items() if one.theirs == said]
         if not meant:

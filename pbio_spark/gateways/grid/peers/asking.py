@@ -85,7 +85,7 @@ def count_of(node: XmlElement) -> int:
 
 
 def single(parameters: XmlElement) -> dict[str, XmlElement]:
-    """The parameters by name. Raises PBIO_BAD_VALUE for one that is there twice, or holds elements."""
+    """The parameters by name. Raises PBIO_BAD_VALUE for a duplicate, or for one with elements."""
     found: dict[str, XmlElement] = {}
     for child in parameters.children:
         if child.name in found:

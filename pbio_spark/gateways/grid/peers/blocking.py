@@ -1,4 +1,4 @@
-"""Consumers and producers for programs without asyncio: the same, in a thread with a loop of its own."""
+"""Consumers and producers for programs without asyncio: the same, in a thread with its own loop."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class BlockingSubscription:
         self._subscription = subscription
 
     def next(self, timeout: float | None = None) -> GridEvent | None:
-        """The next event; None if there are no more. Raises TimeoutError if none comes in so many seconds."""
+        """The next event; None if there are no more. Raises TimeoutError if none comes within the timeout."""
 
         async def step() -> GridEvent | None:
             return await anext(self._subscription, None)

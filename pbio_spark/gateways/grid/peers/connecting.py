@@ -15,7 +15,7 @@ from pbio_spark.gateways.server import Listener, Server
 from pbio_spark.gateways.text import address_to_text, system_reason, to_address
 
 CONNECT_TIME = 30.0
-"""Seconds after which a connection that does not come about has failed."""
+"""Seconds after which connecting has failed."""
 
 
 async def connect(address: str, limits: GatewayLimits, tls: ssl.SSLContext | None) -> Peer:

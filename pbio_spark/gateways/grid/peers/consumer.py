@@ -56,7 +56,7 @@ class GridSubscription:
         return self._incoming.own
 
     async def unsubscribe(self) -> None:
-        """Want no more events. Those that came before the producer's answer are still there for the iterator."""
+        """Request no more events. Events that arrived before the producer's answer remain for the iterator."""
         await self._session.unsubscribe(self._incoming)
 
     def __aiter__(self) -> Self:
@@ -122,7 +122,7 @@ class GridConsumer:
 
     @classmethod
     def open(cls, address: str, types: Types | None = None, **options: Any) -> BlockingConsumer:
-        """The same without asyncio: a context manager whose methods block. Args: as for `connect`."""
+        """`connect` without asyncio: a context manager whose methods block. Args: as for `connect`."""
         from pbio_spark.gateways.grid.peers.blocking import BlockingConsumer
 
         return BlockingConsumer(address, types, options)
@@ -191,7 +191,7 @@ class GridConsumer:
 
 
 class _Refusing:
-    """What a client that only consumes says to requests."""
+    """The answers of a client that only consumes."""
 
     async def subscribed(self, session: Session, request: SubscribeRequest, own: str) -> Outgoing | Incoming:
         raise _no_producer()
@@ -242,7 +242,7 @@ class GridArchive:
 
 
 class _Taking:
-    """What an archive says to requests."""
+    """The answers of an archive."""
 
     def __init__(self, archive: GridArchive, plans: _Plans, accept: Iterable[str | EventName] | None) -> None:
         self._archive = archive

@@ -21,8 +21,8 @@ class GridEvent:
 
     Attributes:
         name, namespace: of the event.
-        values: by field. Of an event without a type they are as they came: strings, mappings where there are elements,
-            lists where an element is there several times.
+        values: by field. Without a type they are as received: strings, mappings for nested elements,
+            lists for repeated elements.
         time: its TimeStamp, in UTC.
         sequence: its Sequence, if it has one.
         position: in the channel space of a gateway, if `After` or `Subscriber` is asked for: where to come back to.

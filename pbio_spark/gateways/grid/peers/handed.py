@@ -11,7 +11,7 @@ _KNOWN = re.compile(r"([0-9]+) events? of (.*) (?:was|were) known already", re.D
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What became of a producer's events, beside those that were published.
+    """The outcome of a producer's events, besides the published ones.
 
     Attributes:
         refused: how many events could not be taken.
@@ -28,7 +28,7 @@ class Handed:
     dropped: int = 0
 
     def to_text(self) -> str | None:
-        """In words; None if there is nothing to say.
+        """As text; None if empty.
 
         >>> Handed(refused=1, reason="no time").to_text(), Handed(known=2, producer="a/1").to_text()
         ('1 event was refused, because: no time', '2 events of a/1 were known already')
@@ -45,7 +45,7 @@ class Handed:
 
 
 def text_to_handed(text: str | None) -> Handed:
-    """What such words say; nothing for another archive's.
+    """Parses such text; empty for another archive's text.
 
     >>> text_to_handed("1 event of a/1 was known already; 2 events were refused, the first because: x; y")
     Handed(refused=2, reason='x; y', known=1, producer='a/1', dropped=0)

@@ -40,7 +40,7 @@ _TURN = 16
 
 @dataclass(slots=True)
 class _Wish:
-    """What a consumer asked for.
+    """The request of a consumer.
 
     Attributes:
         period: seconds in which at most one event is sent, the last one; 0 for all.
@@ -113,7 +113,7 @@ class GridProducer:
     def open(
         cls, types: Mapping[str | EventName, Record], address: str = "127.0.0.1:0", **options: Any
     ) -> BlockingProducer:
-        """The same without asyncio: a context manager that listens, and whose methods block.
+        """The producer without asyncio: a context manager that listens, and whose methods block.
 
         Args:
             types: as for the producer.
@@ -133,7 +133,7 @@ class GridProducer:
         sequence: int | None = None,
         namespace: str | None = None,
     ) -> int:
-        """Send an event to all consumers that want it; how many there are.
+        """Send an event to all consumers that want it; returns how many.
 
         Args:
             name, namespace: of the event.
@@ -258,7 +258,7 @@ class GridProducer:
 
 
 class _Offering:
-    """What a producer says to requests."""
+    """The answers of a producer."""
 
     def __init__(self, producer: GridProducer) -> None:
         self.subscribed = producer._subscribed
@@ -332,7 +332,7 @@ class ProducerSubscription:
     async def unsubscribe(self) -> str | None:
         """End it. When this returns, an archive has all events durably; what it says beside that, for people.
 
-        Raises PBIO_REFUSED if it has not, PBIO_NO_REPLY and PBIO_DISCONNECTED if nobody knows.
+        Raises PBIO_REFUSED if it has not, PBIO_NO_REPLY and PBIO_DISCONNECTED if that is unknown.
         """
         if self.is_over:
             raise PbioError("PBIO_DISCONNECTED", "the consumer has ended the subscription, or the connection is lost")

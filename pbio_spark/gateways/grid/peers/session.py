@@ -35,7 +35,7 @@ from pbio_spark.gateways.limits import GatewayLimits
 log = logging.getLogger("pbio_spark.gateways")
 
 MOST_STRAYS = 100
-"""How many messages that nobody asked for end a connection."""
+"""How many unrequested messages end a connection."""
 REPLY_TIME = 30.0
 """Seconds after which a request without an answer has failed."""
 
@@ -44,7 +44,7 @@ _REMEMBERED = 1000
 
 
 class Link(Protocol):
-    """What a session needs of a connection; `Peer` is one."""
+    """The part of a connection that a session needs; `Peer` is one."""
 
     name: str
     address: str
@@ -67,7 +67,7 @@ class Session:
         link: the connection.
         subscriptions: by the ID that this side made.
         their_ids: the IDs that the peer made for them.
-        strays: how many messages came that nobody had asked for.
+        strays: how many unrequested messages arrived.
     """
 
     def __init__(self, link: Link, role: Role, *, reply_time: float = REPLY_TIME, is_client: bool = False) -> None:
@@ -136,7 +136,7 @@ class Session:
             raise self._lost()
 
     async def unsubscribe(self, subscription: Outgoing | Incoming) -> str | None:
-        """End a subscription, and tell the peer; what it answers, for people. Events that came before are there still.
+        """End a subscription, and tell the peer; returns its answer as text. Events that arrived before remain.
 
         Raises what `ask` raises. From an archive, success says that all events are durable.
         """

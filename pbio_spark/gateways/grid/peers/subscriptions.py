@@ -14,7 +14,7 @@ from pbio_spark.gateways.grid.values.plan import EventPlan
 from pbio_spark.gateways.grid.values.shapes import EventError, ReceivedEvent
 
 MOST_WAITING = 1 << 20
-"""How many bytes of events wait for their consumer before the connection is read no further."""
+"""How many bytes of events wait for their consumer before the connection stops reading."""
 
 
 Item = ReceivedEvent | Event | EventError

@@ -14,7 +14,7 @@ _LENGTH = struct.Struct(">I")
 
 
 def to_frame(message: bytes) -> bytes:
-    """A message with its length in front.
+    """A message preceded by its length.
 
     >>> to_frame(b"<a/>")
     b'\\x00\\x00\\x00\\x04<a/>'
@@ -29,7 +29,7 @@ class Frames:
         self._most = most
         self._held = bytearray()
         self._needed = 0
-        """How many bytes must be held before there is anything to look at, so that a long frame is copied once."""
+        """How many bytes are needed before parsing, so that a long frame is copied once."""
 
     @property
     def is_inside(self) -> bool:

@@ -59,12 +59,12 @@ class SubscribeReply:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of a subscription, or why there is none.
+    """An event of a subscription, or an error.
 
     Attributes:
         subscription_id: that the consumer made.
         event: None exactly if there is an error.
-        error, error_detail: what went wrong with one event; the subscription goes on.
+        error, error_detail: the error of one event; the subscription continues.
     """
 
     subscription_id: str
@@ -146,7 +146,7 @@ Reply: TypeAlias = SubscribeReply | UnsubscribeReply | QueryReply | EventNamesRe
 
 
 class What(StrEnum):
-    """What a part of a message is."""
+    """The kind of a part of a message."""
 
     ATTRIBUTE = "attribute"
     """An attribute of the message's element."""
@@ -161,7 +161,7 @@ class What(StrEnum):
 
 
 class When(StrEnum):
-    """Whether a part is there."""
+    """When a part is present."""
 
     ALWAYS = "always"
     MAYBE = "optional"
@@ -179,7 +179,7 @@ class MessagePart:
         field: of the dataclass.
         what: it is.
         name: of the attribute or the element; empty for content, which has its own.
-        when: it is there.
+        when: it is present.
     """
 
     field: str
@@ -209,7 +209,7 @@ MESSAGES: Final[Mapping[type[Message], tuple[MessagePart, ...]]] = {
     EventNamesRequest: (_REQUEST,),
     EventNamesReply: (_REQUEST, *_RETURN, MessagePart("names", What.NAMES, "Event")),
 }
-"""The parts of each message in the order in which they stand. The name of its element is that of the class."""
+"""The parts of each message, in order. The name of its element is that of the class."""
 
 REPLIES: Final[Mapping[type[Message], type[Message]]] = {
     SubscribeRequest: SubscribeReply,
@@ -217,7 +217,7 @@ REPLIES: Final[Mapping[type[Message], type[Message]]] = {
     QueryRequest: QueryReply,
     EventNamesRequest: EventNamesReply,
 }
-"""What answers what."""
+"""The reply to each request."""
 
 
 def to_failure(request: type[Message] | None, request_id: str, detail: str) -> Reply | None:

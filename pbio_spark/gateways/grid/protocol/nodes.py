@@ -93,7 +93,7 @@ def parse(message: bytes) -> XmlElement:
 
 
 class _Builder:
-    """What expat calls."""
+    """The callbacks of expat."""
 
     def __init__(self) -> None:
         self.root: XmlElement | None = None
@@ -136,7 +136,7 @@ def node_to_xml(node: XmlElement, outer: str | None = None) -> str:
     """An element as text.
 
     Args:
-        outer: the default name space where it will stand.
+        outer: the default name space at its place.
 
     Raises PBIO_BAD_VALUE for characters that XML 1.0 cannot hold, and for names that cannot be names there.
 
@@ -152,14 +152,14 @@ def node_to_xml(node: XmlElement, outer: str | None = None) -> str:
 
 
 def to_text(text: str) -> str:
-    """Characters as they stand in an element. Raises PBIO_BAD_VALUE."""
+    """Characters, escaped for an element. Raises PBIO_BAD_VALUE."""
     if _FORBIDDEN.search(text):
         refuse_character(text)
     return escape(text, {"\r": "&#13;"})
 
 
 def to_attribute(text: str) -> str:
-    """Characters as they stand in an attribute, between double quotes. Raises PBIO_BAD_VALUE."""
+    """Characters, escaped for an attribute in double quotes. Raises PBIO_BAD_VALUE."""
     if _FORBIDDEN.search(text):
         refuse_character(text)
     quoted = quoteattr(f"{text}'", {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})

@@ -75,12 +75,12 @@ def compile_function(source: str, names: Mapping[str, Any], name: str) -> Any:
 
 
 def constant(text: str) -> str:
-    """Text as it stands in an f-string between double quotes."""
+    """Text, escaped for an f-string in double quotes."""
     return text.encode("unicode_escape").decode().replace("{", "{{").replace("}", "}}").replace('"', '\\"')
 
 
 class NameTable:
-    """What generated code refers to, each thing under a name of its own."""
+    """The objects that generated code refers to, each under its own name."""
 
     def __init__(self) -> None:
         self.known: dict[str, Any] = {}
@@ -137,7 +137,7 @@ class _Generator:
         self._functions.append("\n".join(lines) + "\n")
 
     def _member(self, name: str, member: FieldPlan, value: str, *, is_time: bool) -> str:
-        """What stands for a field in an f-string."""
+        """The f-string part of a field."""
         if is_time and isinstance(member.part, Leaf) and member.part.scalar is STRING:
             return self._leaf(name, member.part, self._names.expression("TIME_TEXT(x)", {"TIME_TEXT": _time}, value))
         if member.accuracy is None or not isinstance(member.part, Leaf):

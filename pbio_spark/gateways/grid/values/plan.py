@@ -111,15 +111,15 @@ class EventPlan:
 
     @property
     def members(self) -> dict[str, FieldPlan]:
-        """Those of `group`."""
+        """The members of `group`."""
         return self.group.members
 
     def some(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Of the values of an event, those that this plan has elements for: a plan may be of some fields only."""
+        """The values of an event that this plan has elements for, which may be only some fields."""
         return {name: value for name, value in values.items() if name.removesuffix(f"_{ACCURACY}") in self.members}
 
     def relaxed(self) -> EventPlan:
-        """The same for events that may lack fields."""
+        """The plan for events that may lack fields."""
         members = {name: replace(member, is_required=False) for name, member in self.members.items()}
         return replace(self, group=replace(self.group, members=members))
 

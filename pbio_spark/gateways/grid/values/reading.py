@@ -37,7 +37,7 @@ Convert = Callable[[ValueSyntax, XmlElement, "str | None"], Any]
 
 @dataclass(frozen=True, slots=True)
 class ReadEvent:
-    """What was read of an event.
+    """The content read from an event.
 
     Attributes:
         values: by field, as the rows of channels have them.
@@ -147,7 +147,7 @@ class ElementReader:
         if isinstance(member.part, RepeatedElement):
             return self.items(member.part, found, steps)
         if len(found) > 1:
-            raise _bad(f"an element that can be there once is there {len(found)} times", steps)
+            raise _bad(f"an element that may occur once occurs {len(found)} times", steps)
         if found:
             return self.value(member.part, found[0], steps)
         if member.is_required:

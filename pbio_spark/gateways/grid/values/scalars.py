@@ -32,7 +32,7 @@ _BLANKS = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class ValueSyntax:
-    """How one kind of value is written.
+    """The syntax of one kind of value.
 
     Attributes:
         what: it is, for people.

@@ -32,12 +32,12 @@ from pbio_spark.gateways.grid.values.scalars import NotPlainError, ValueSyntax, 
 from pbio_spark.gateways.grid.values.times import text_to_microseconds
 
 MOST_SHAPES = 64
-"""How many shapes a connection may teach: a producer whose tags differ each time is read carefully."""
+"""The most shapes learned per connection: a producer whose tags always differ is read carefully."""
 
 _TEXT = "([^<>&\x00-\x1f\ufffe\uffff]+)"
 """Characters that mean themselves in XML, and of which expat makes one text: not line breaks, nor the end of `]]>`."""
 _ENCODED = re.compile(rb"""(?:\xef\xbb\xbf)?<\?xml(?![^>]*encoding\s*=\s*["'](?i:utf-8)["'])[^>]*encoding""")
-"""What a message begins with that says that it is not in UTF-8."""
+"""The first bytes of a message that is not in UTF-8."""
 _LONGEST = 1 << 14
 _MOST_TEXTS = 200
 
@@ -62,11 +62,11 @@ class ReceivedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageForm:
-    """What generated code knows of messages of one form.
+    """Generated code for messages of one form.
 
     Attributes:
         plan: of their events.
-        texts: how many there are in such a message.
+        texts: the number of texts in such a message.
         source: the text of the code.
         read: takes a message; None if it is of another form, or not as usual.
     """
@@ -92,7 +92,7 @@ class ShapeReader:
 
     @property
     def shapes(self) -> list[MessageForm]:
-        """Those that are known."""
+        """The known shapes."""
         return [shape for shapes in self._shapes.values() for shape in shapes]
 
     def read(self, message: bytes) -> Message | ReceivedEvent:
@@ -116,7 +116,7 @@ class ShapeReader:
         return self._read_carefully(message, texts)
 
     def learn_anew(self) -> None:
-        """Learn more shapes, as when there are other subscriptions."""
+        """Learn more shapes, since subscriptions have changed."""
         self._left = MOST_SHAPES
         known = [*self.plans.values()]
         self._shapes = {
@@ -131,7 +131,7 @@ class ShapeReader:
             return made
         plan = self.plans.get(made.subscription_id)
         if plan is None or (plan.name, plan.namespace) != (made.event.name, made.event.namespace):
-            return made  # whoever subscribed to another name refuses it
+            return made  # a subscriber to another name refuses it
         try:
             read = read_event(plan, made.event)
         except PbioError as error:
@@ -160,7 +160,7 @@ class EventError(PbioError):
 
 
 def _texts(message: bytes) -> list[str]:
-    """All texts of a message, as expat gives them; none of one that is not to be remembered."""
+    """All texts of a message, as from expat; none if the message should not be remembered."""
     texts: list[str] = []
     if len(message) > _LONGEST or b"<!" in message:
         return texts
@@ -207,7 +207,7 @@ def learn(plan: EventPlan, message: bytes, texts: list[str]) -> MessageForm | No
 
 
 def _places(message: bytes) -> list[int]:
-    """Where the texts of a message begin."""
+    """The offsets of a message's texts."""
     places: list[int] = []
     parser = ParserCreate()
     parser.CharacterDataHandler = lambda _: places.append(parser.CurrentByteIndex)
@@ -266,7 +266,7 @@ def constant_of(value: Any) -> Any:
 
 
 def _read_symbolically(plan: EventPlan, event: XmlElement, convert: Any, names: NameTable) -> tuple[Any, ...]:
-    """What `read_event` makes of an event whose texts are `t0`, `t1` ...: code instead of values."""
+    """The result of `read_event` for an event whose texts are `t0`, `t1` ...: code instead of values."""
 
     class Symbolic(ElementReader):
         def time(self, node: XmlElement) -> Any:

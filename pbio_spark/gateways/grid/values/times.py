@@ -31,7 +31,7 @@ def text_to_time(text: str) -> datetime:
 
 
 def text_to_microseconds(text: str) -> datetime:
-    """The same, but a fraction of a microsecond is left out."""
+    """`text_to_time`, but ignoring a fraction of a microsecond."""
     return _parse(text)[0]
 
 

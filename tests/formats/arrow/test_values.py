@@ -124,7 +124,7 @@ def test_bytes_are_those_of_the_compiled_writer(machine: str) -> None:
         ("price", 1.5, "give a Decimal"),
         ("price", 10**9, "it has more than 10 digits"),
         ("big", [Decimal(1), "x"], "give a Decimal"),
-        ("tag", "adamant", "it takes 7 bytes, and there is room for 4"),
+        ("tag", "adamant", "it takes 7 bytes, but there is room for only 4"),
         ("tag", "a\0b", "it holds a NUL"),
         ("raw", [1], "give bytes"),
         ("at", "2020-01-01", "give a datetime"),

@@ -192,7 +192,7 @@ def test_one_that_was_killed_leaves_no_trace_and_two_do_not_run_at_once(counts: 
     root = counts.space.root
     with mortal(root, "never", tmp_path) as concentrator:
         assert counts.submit([{"n": 1}]).version == 2
-        with pytest.raises(PbioError, match=f"process {concentrator.pid} is the concentrator") as caught:
+        with pytest.raises(PbioError, match=f"process {concentrator.pid} is already the concentrator") as caught:
             Concentrator(again(counts.space))
         assert caught.value.code == "PBIO_CONCENTRATOR"
         end(concentrator)

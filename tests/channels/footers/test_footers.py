@@ -237,7 +237,7 @@ def test_a_damaged_footer_loses_nothing(readings: ChannelSpace, caplog: pytest.L
         assert "the filter skips" not in caplog.text
         codes = {problem.code for problem in problems(again(readings))}
         assert codes <= {"PBIO_BAD_INDEX", "PBIO_BAD_ITEM", "PBIO_TRUNCATED"}
-        found += bool(codes) and ("nothing of it is skipped" in caplog.text)
+        found += bool(codes) and ("nothing of the file is skipped" in caplog.text)
     assert found > 50
 
 

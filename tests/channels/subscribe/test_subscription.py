@@ -299,7 +299,7 @@ def test_a_type_that_no_event_can_reach_is_refused_at_once(space: ChannelSpace) 
 
 @pytest.mark.parametrize("handlers", ["print", 5, {COUNT: "print"}, {"counts": print}, {None: [print]}])
 def test_what_is_not_a_handler_is_refused_before_anything_is_read(counts: Channel, handlers: Any) -> None:
-    with pytest.raises(PbioError, match="a handler cannot") as caught:
+    with pytest.raises(PbioError, match="handler") as caught:
         counts.subscribe(handlers)
     assert caught.value.code == "PBIO_BAD_OPTION"
 

@@ -176,7 +176,7 @@ names, make one `STRING` column; a version without names takes those of the othe
 A number without a name makes a bad record. As `BIGINT` the column shows the numbers, which is refused where two
 versions mean different things by one.
 
-The text in an array of chars ends at the first NUL as `STRING`. As `BINARY`, whoever asks for it, it has all bytes.
+The text in an array of chars ends at the first NUL as `STRING`. As `BINARY`, on request, it has all bytes.
 
 `NOT NULL` in a schema, nested or not, is a promise: a record that breaks it is a bad record. So is one with a null in
 the key of a map, or among elements that cannot be null. PERMISSIVE cannot show a bad record as nulls where a column of

@@ -89,7 +89,7 @@ class Channel:
         """The channel's state. Raises PBIO_UNKNOWN_CHANNEL if it was dropped, even if its name is in use again."""
         info = self.space.find(name)
         if info.id != self.id:
-            raise dropped_to_error(self.name, anew=True).at(file=self.space.root)
+            raise dropped_to_error(self.name, recreated=True).at(file=self.space.root)
         return info
 
     @suggesting

@@ -64,7 +64,7 @@ def check_rows(given: Any) -> None:
 
 
 def _row_hint(row: Any) -> str:
-    """How what has fields, and is no dict, becomes one; empty if nobody knows."""
+    """How to turn an object with fields into a dict; empty if unknown."""
     if isinstance(row, type):
         return ""
     if is_dataclass(row):

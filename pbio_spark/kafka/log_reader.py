@@ -38,8 +38,8 @@ class TopicReader:
         if wanted is None:
             self.close()
             return False
-        anew = [number for number, end in wanted.items() if end < self._ends[number]]
-        for number in anew:
+        recreated = [number for number, end in wanted.items() if end < self._ends[number]]
+        for number in recreated:
             with self._client.trouble(f"read topic {self._topic!r}"):
                 self._consumer.seek(self._place(number, 0))
             self._ends[number] = 0

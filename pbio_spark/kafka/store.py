@@ -63,9 +63,9 @@ class KafkaStore:
         self._settings = dict(settings)
         self._most_bytes = most_bytes
         self._lock = threading.RLock()
-        self._anew()
+        self._reset()
 
-    def _anew(self) -> None:
+    def _reset(self) -> None:
         self._process = os.getpid()
         self._client = Client(self.address.brokers, self._settings)
         self._reader = TopicReader(self._client, self.address.topic)
@@ -149,7 +149,7 @@ class KafkaStore:
             # Their threads are not here: not even their end can be run.
             _OF_OTHERS.append((self._reader, self._client, self._producer))
             self._lock = threading.RLock()
-            self._anew()
+            self._reset()
         return self._lock
 
     def _catch_up(self) -> bool:

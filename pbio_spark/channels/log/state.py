@@ -118,7 +118,7 @@ class State:
         """The channel of a name, or the current state of one opened before. Raises PBIO_UNKNOWN_CHANNEL."""
         name, number = name_and_id(channel)
         if number is not None and self.names.get(name) != number:
-            raise dropped_to_error(name, anew=name in self.names)
+            raise dropped_to_error(name, recreated=name in self.names)
         if name not in self.names:
             hint = did_you_mean(name, self.names) or "`pbio space ls` lists them"
             raise PbioError("PBIO_UNKNOWN_CHANNEL", f"unknown channel {name!r}", hint=hint)
@@ -373,13 +373,13 @@ class State:
         return self.channels.get(channel) or bad(f"unknown channel {channel}")
 
 
-def dropped_to_error(name: str, *, anew: bool = False) -> PbioError:
-    """The error for a channel that no longer exists; `anew` if another channel has its name."""
-    more = ", and another channel has its name" if anew else ""
+def dropped_to_error(name: str, *, recreated: bool = False) -> PbioError:
+    """The error for a channel that no longer exists; `recreated` if another channel has its name."""
+    more = ", and another channel has its name" if recreated else ""
     return PbioError(
         "PBIO_UNKNOWN_CHANNEL",
         f"the channel {name!r} has been dropped{more}",
-        hint="open it again: `space.channel(name)`" if anew else "`pbio space ls` lists the channels",
+        hint="open it again: `space.channel(name)`" if recreated else "`pbio space ls` lists the channels",
     )
 
 

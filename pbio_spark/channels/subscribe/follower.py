@@ -128,10 +128,10 @@ class LogFollower:
                 return False
             self._gone[channel] = name
             return True
-        anew = next((info.id for info in self.infos.values() if info.name == name), None)
-        if anew is not None:
+        successor = next((info.id for info in self.infos.values() if info.name == name), None)
+        if successor is not None:
             self._miss(
-                channel, f"the channel {name!r} was dropped and created again: it is number {anew}, not {channel}"
+                channel, f"the channel {name!r} was dropped and created again: it is number {successor}, not {channel}"
             )
         return False
 

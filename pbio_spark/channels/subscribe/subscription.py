@@ -231,8 +231,8 @@ class Subscription:
         """Raise PBIO_UNKNOWN_CHANNEL if the channel has been dropped, so no more events can come."""
         if self._is_dropped and not self._is_closed:  # closing drops a channel that was derived for this subscriber
             with self._history.lock:
-                is_anew = self.channel.name in self._history.catch_up().names
-            raise dropped_to_error(self.channel.name, anew=is_anew).at(file=self._folder.root)
+                is_recreated = self.channel.name in self._history.catch_up().names
+            raise dropped_to_error(self.channel.name, recreated=is_recreated).at(file=self._folder.root)
 
     def _check_former(self, name: str) -> None:
         """Raise PBIO_EVENTS_GONE if the subscriber has unread events of an earlier channel of the same name."""

@@ -92,7 +92,7 @@ class GatherableFilter:
         self._gathered: GatheredFilter | None = None
 
     def gathered(self) -> GatheredFilter | None:
-        """None if it is no filter, keeps state, or reads anything but the format's own numbers."""
+        """None if it is not a filter, keeps state, or reads anything but the format's own numbers."""
         filter_, self._filter = self._filter, None
         if filter_ is not None:
             self._gathered = _filter_to_gathered(self._format, filter_)

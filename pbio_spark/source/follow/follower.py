@@ -286,7 +286,7 @@ class FileFollower:
     def _is_news(self, origin: FileProgress, sight: Sight) -> bool:
         """Whether the next offset must record the identity of a file of which nothing is read, in case it returns.
 
-        A file that ends inside a record is being written, so its time is no evidence; its path must differ until that
+        A file that ends inside a record is being written, so its time proves nothing; its path must differ until that
         has been reported.
         """
         if origin.is_gone or origin.id != sight.id:

@@ -82,10 +82,10 @@ class EagerStream:
         if offset.channels is None or self.info.id in offset.channels:
             return offset
         if self._resumed is None or self._resumed[0] != offset:
-            self._resumed = offset, self._anew(offset)
+            self._resumed = offset, self._restarted(offset)
         return self._resumed[1]
 
-    def _anew(self, offset: LogOffset) -> LogOffset:
+    def _restarted(self, offset: LogOffset) -> LogOffset:
         """Where a reader starts on this channel that has read another one so far."""
         if has_events(self._space.history, self._parent.id, Position(offset.position.version), self.info.id):
             reason = (

@@ -156,7 +156,7 @@ class Session:
         self.subscriptions[subscription.own] = subscription
         if isinstance(subscription, Incoming) and subscription.plan is not None:
             self._plans[subscription.own] = subscription.plan
-            self._reader.learn_anew()
+            self._reader.learn_again()
 
     def replace(self, new: Outgoing | Incoming) -> None:
         """Have a subscription in place of one with the same ID, that has shown itself to be another."""
@@ -174,7 +174,7 @@ class Session:
             self._ended.append(subscription.own)
         self.their_ids.discard(subscription.theirs)
         if self._plans.pop(subscription.own, None) is not None:
-            self._reader.learn_anew()
+            self._reader.learn_again()
 
     def has_ended(self, own: str) -> bool:
         """Whether a subscription of an ID of this side ended not long ago."""

@@ -115,7 +115,7 @@ class ShapeReader:
                 return arrived
         return self._read_carefully(message, texts)
 
-    def learn_anew(self) -> None:
+    def learn_again(self) -> None:
         """Learn more shapes, since subscriptions have changed."""
         self._left = MOST_SHAPES
         known = [*self.plans.values()]

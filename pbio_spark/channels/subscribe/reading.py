@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ecode.native.table import address_of
 from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, Group, Int64s
 from pbio_spark.channels.position import Position
 from pbio_spark.columns import METADATA_TYPE, BatchMaker, Chunk, Chunker, FilePart, ReadPlan
@@ -224,6 +225,12 @@ def _failing(name: str) -> Iterator[None]:
         raise PbioError("PBIO_FILE_SYSTEM", "the file was removed while it was being read", file=name) from None
 
 
+def _part(chunk: Chunk, kept: Int64s | slice) -> Chunk:
+    """Some entries of a chunk."""
+    columns = ("positions", "starts", "ends", "formats", "rights")
+    return replace(chunk, **{name: getattr(chunk, name)[kept] for name in columns})
+
+
 class EventMaker(BatchMaker):
     """Turns chunks of a data file into batches of the wanted events."""
 
@@ -250,28 +257,48 @@ class EventMaker(BatchMaker):
             self._is_damaged = True
             self._run, self._ordinals = np.zeros(1, np.int64), runs["ordinal"] + self._counted
             return chunk
+        number, last = (np.searchsorted(self._starts, offsets[[0, -1]], side="right") - 1).tolist()
+        if number == last >= 0 and offsets[-1] < self._ends[number]:
+            return self._choose_in(number, chunk)
         run = np.searchsorted(self._starts, offsets, side="right") - 1
         inside = np.flatnonzero((run >= 0) & (offsets < self._ends[run]))
         run = run[inside]
         ordinals = runs["ordinal"][run] + self._counted[run] + np.arange(len(run)) - np.searchsorted(run, run)
-        self._count(chunk, run, inside)
+        ends = chunk.offset + chunk.ends[inside] - address_of(chunk.data)
+        self._count(chunk, *np.unique(run, return_counts=True), is_beyond=bool((ends > self._ends[run]).any()))
         is_wanted = (ordinals >= runs["first"][run]) & (ordinals < runs["stop"][run])
         self._run, self._ordinals = run[is_wanted], ordinals[is_wanted]
         kept = inside[is_wanted]
         if len(kept) == len(offsets):
             return chunk
-        columns = ("positions", "starts", "ends", "formats", "rights")
-        return replace(chunk, **{name: getattr(chunk, name)[kept] for name in columns}) if len(kept) else None
+        return _part(chunk, kept) if len(kept) else None
 
-    def _count(self, chunk: Chunk, run: Int64s, inside: Int64s) -> None:
-        """Count the entries of a chunk that are in runs, if they agree with the log."""
-        ends = chunk.offset + chunk.ends[inside] - chunk.data.__array_interface__["data"][0]
+    def _choose_in(self, number: int, chunk: Chunk) -> Chunk | None:
+        """The same of a chunk whose entries are all of one run, as most are: nothing is asked of each of them."""
+        ordinal, first, stop = self._stretch.runs[["ordinal", "first", "stop"]][number].tolist()
+        begin, count = ordinal + int(self._counted[number]), len(chunk.positions)
+        end = chunk.offset + int(chunk.ends.max()) - address_of(chunk.data)
+        self._count(chunk, np.array([number]), np.array([count]), is_beyond=end > self._ends[number])
+        wanted = slice(min(max(first - begin, 0), count), min(max(stop - begin, 0), count))
+        self._ordinals = np.arange(begin, begin + count)[wanted]
+        self._run = np.full(len(self._ordinals), number)
+        if len(self._ordinals) == count:
+            return chunk
+        return _part(chunk, wanted) if len(self._ordinals) else None
+
+    def _count(self, chunk: Chunk, met: Int64s, counts: Int64s, *, is_beyond: bool) -> None:
+        """Count the entries of a chunk that are in runs, if they agree with the log.
+
+        Args:
+            met, counts: the runs that have some, ascending, and how many each has.
+            is_beyond: whether one ends after its run.
+        """
         passed = int(np.searchsorted(self._ends, chunk.offset + chunk.positions[-1], side="right"))
-        here = slice(self._passed, max(passed, int(run[-1]) + 1 if len(run) else 0))
+        here = slice(self._passed, max(passed, int(met[-1]) + 1 if len(met) else 0))
         counted = self._counted[here].copy()
-        np.add.at(counted, run - self._passed, 1)
+        counted[met - self._passed] += counts
         done = passed - self._passed
-        if (ends > self._ends[run]).any() or (counted[:done] != self._stretch.runs["count"][here][:done]).any():
+        if is_beyond or (counted[:done] != self._stretch.runs["count"][here][:done]).any():
             raise _AstrayError
         self._counted[here] = counted
         self._passed = passed

@@ -139,7 +139,7 @@ def test_requests_that_are_not_as_they_should_be_fail(tmp_path: Path) -> None:
                 (encode(UnsubscribeRequest("6", "99")), "there is no subscription '99'"),
                 (encode(SubscribeRequest("7", "1", XmlElement(NAME, "urn:x"))), "in the name space 'urn:x'"),
                 (encode(SubscribeRequest("8", "1", XmlElement("x" * 300, PARAMETERS))), "there are no events 'xxx"),
-                (encode(SubscribeRequest("9", "1", twice)), "twice"),
+                (encode(SubscribeRequest("9", "1", twice)), "duplicate"),
             ):
                 peer.send(message)
                 reply = await peer.next()
@@ -350,7 +350,7 @@ def test_events_of_another_name_are_never_taken_for_those_of_the_subscription(
             )
             ended = await peer.next()
             assert isinstance(ended, UnsubscribeReply)
-            assert f"the subscription is for {NAME!r}, and the event is" in (ended.detail or "")
+            assert f"the subscription is for {NAME!r}, but the event is" in (ended.detail or "")
             assert "2 events were refused" in (ended.detail or "")
         assert len(list(space.channel(NAME).subscribe(start="earliest").events())) == 1
         assert [info.name for info in space.channels()] == [NAME]

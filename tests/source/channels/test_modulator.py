@@ -183,7 +183,7 @@ def test_available_now_ends_where_the_log_did(space: ChannelSpace, stocks: Chann
             "an option of their",
         ),
         ({"modulator": '{"filter": 7}', "parameters": None}, "takes a program"),
-        ({"modulator": "{}", "parameters": None}, "says nothing"),
+        ({"modulator": "{}", "parameters": None}, "it is empty"),
         (
             {"modulator": '{"filter": "{ return 1; }", "services": ["clok"]}', "parameters": None},
             "did you mean 'clock'",

@@ -105,7 +105,7 @@ def test_mutated_frames_are_messages_or_errors() -> None:
         for message in messages:
             seen[read_both_ways(reader, message)] += 1
         if number % 1000 == 0:
-            reader.learn_anew()
+            reader.learn_again()
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert {"ReceivedEvent", "PBIO_BAD_MESSAGE", "PBIO_BAD_VALUE"} < set(seen)
     assert grown < 128 << 10  # kilobytes

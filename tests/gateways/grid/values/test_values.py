@@ -182,7 +182,7 @@ def test_texts_are_values(field: str, text: str | None, value: Any) -> None:
         ("ok", "yes", "not true or false"),
         ("f", None, "missing"),
         ("f", "<f/>", "elements where a number is expected"),
-        ("f", "1</f><f>2", "there 2 times"),
+        ("f", "1</f><f>2", "occurs 2 times"),
         ("TimeStamp", "2000-11-09", "not a time"),
         ("TimeStamp", "2000-11-09T21:51:45", "not a time"),
         ("TimeStamp", "2000-02-30T21:51:45Z", "day"),

@@ -7,9 +7,8 @@
     open_writer   rows and tables -> a file
 
 These work like the data source: every version and machine becomes one schema, MaxMatch and E-code included. Options
-have the same names and values as in Spark (docs/reference/options.md). A value may also be given as an object instead
-of
-text: a number, a record type, a list, a dict.
+have the same names and values as in Spark (docs/reference/options.md). A value may also be an object instead of text: a
+number, a record type, a list, a dict.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def bound_by_permissions() -> Iterator[None]:
         yield
         return
     if not sys.platform.startswith("linux"):
-        pytest.skip("only Linux lets a superuser lay down its rights for a while")
+        pytest.skip("only Linux lets a superuser drop its rights temporarily")
     libc, head, halves = ctypes.CDLL(None, use_errno=True), _Head(VERSION, 0), (_Half * 2)()
     assert libc.capget(ctypes.byref(head), halves) == 0
     before = halves[0].effective

@@ -42,7 +42,7 @@ AHEAD = 86_400_000_000
 """How many microseconds a clock may be ahead before commits reject its time."""
 
 _APART = 60_000_000
-"""The same before its time is no longer used to expire events."""
+"""How many microseconds a clock may be ahead before its times no longer expire events."""
 
 _DOUBLINGS = 4
 """How often the pause between attempts, initially as long as an attempt took, is doubled."""

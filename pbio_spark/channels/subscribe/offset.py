@@ -4,7 +4,7 @@
 
 All channels of a space share one order, so one position is enough, however many channels are read. If a stream starts
 to read some channels later than others, the offset says so until it gets there: `"from": {"5": "14.0.0"}`. It also
-keeps how far channels were read that are no longer read: `"left": {"7": "9.0.2"}`. Channels are named by their IDs,
+keeps how far former channels were read: `"left": {"7": "9.0.2"}`. Channels are named by their IDs,
 since a channel that is dropped and created again is a different one. The IDs of the formats seen (`"formats":
 ["0200..."]`) let the next run recognise a new format.
 """
@@ -29,7 +29,7 @@ class LogOffset:
         position: of the next event to be read.
         starts: by channel ID, where reading it begins, if after `position`.
         channels: the IDs of the channels read; None in old offsets, which lack them.
-        left: by ID, how far channels were read that are no longer read.
+        left: by ID, how far former channels were read.
         formats: the IDs of the formats of events so far, in hexadecimal; None before the first event.
     """
 

@@ -143,9 +143,8 @@ class Encoder:
         """Append the records of a batch, one for each row, to a buffer.
 
         Raises:
-                PbioError: PBIO_CANNOT_BE_NULL or PBIO_BAD_VALUE, with the column and the row, for the first value that
-                the
-                    format cannot represent; PBIO_INCOMPATIBLE_TYPE if the batch's schema is not the encoder's.
+            PbioError: PBIO_CANNOT_BE_NULL or PBIO_BAD_VALUE, with the column and the row, for the first value that the
+                format cannot represent; PBIO_INCOMPATIBLE_TYPE if the batch's schema is not the encoder's.
         """
         if not batch.schema.equals(self.plan.schema):
             raise PbioError(

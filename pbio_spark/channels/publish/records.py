@@ -80,10 +80,10 @@ class RecordPreparer:
         Their formats are in the space when this returns.
 
         Raises:
-                PbioError: PBIO_UNKNOWN_CHANNEL; PBIO_REJECTED if a format does not reach the channel's type; for a bad
-                    record, what reading it raises, with its ordinal as `record`; PBIO_UNKNOWN_COLUMN,
-                    PBIO_INCOMPATIBLE_TYPE, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for `columns`; what the format store
-                    raises.
+            PbioError: PBIO_UNKNOWN_CHANNEL; PBIO_REJECTED if a format does not reach the channel's type; for a bad
+                record, what reading it raises, with its ordinal as `record`; PBIO_UNKNOWN_COLUMN,
+                PBIO_INCOMPATIBLE_TYPE, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for `columns`; what the format store
+                raises.
         """
         if not len(records):
             return []

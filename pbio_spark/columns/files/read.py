@@ -28,8 +28,7 @@ def read_batches(plan: ReadPlan, part: FilePart, source: BinaryIO) -> Iterator[p
 
     Raises:
         PbioError: the errors of the file or, under FAILFAST, of its first bad record; PBIO_SEVERAL_FORMATS for an
-        unexpected
-            name if none were requested; PBIO_ROWS_GONE if there are fewer or more records than planned.
+            unexpected name if none were requested; PBIO_ROWS_GONE if there are fewer or more records than planned.
     """
     resumption = Resumption(part.anchors, plan.errors.resync)
     chunker = Chunker(source, part.name, plan.formats, plan.store, plan.limits, plan.walk, resumption)

@@ -96,12 +96,11 @@ class ThinSender:
             stop: ends it in an orderly way.
 
         Raises:
-                PbioError: PBIO_NOT_LISTENING if nothing listens, and PBIO_DISCONNECTED if the peer closes the
-                connection
-                    before the first event, with `follow` only at the first connection; PBIO_DISCONNECTED if it breaks
-                    later, only without `follow`; what `Subscription.deliveries` raises; PBIO_CANNOT_BE_NULL for an
-                    event that the format cannot represent.
-                OSError: the file system fails; only without `follow`.
+            PbioError: PBIO_NOT_LISTENING if nothing listens, and PBIO_DISCONNECTED if the peer closes the connection
+                before the first event, with `follow` only at the first connection; PBIO_DISCONNECTED if it breaks
+                later, only without `follow`; what `Subscription.deliveries` raises; PBIO_CANNOT_BE_NULL for an event
+                that the format cannot represent.
+            OSError: the file system fails; only without `follow`.
         """
         stop = stop or threading.Event()
         pause, is_first = _PAUSE, True

@@ -93,10 +93,9 @@ class _Writer:
     def __init__(self, root: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
         """
         Raises:
-                PbioError: PBIO_NO_SPACE, PBIO_UNKNOWN_CHANNEL, PBIO_REJECTED, and what else `Preparer.prepare` raises
-                that
-                    can be known without rows; PBIO_BAD_OPTION for an overwrite, and for contradictory options;
-                    PBIO_UNKNOWN_FORMAT and what `evolve` raises for transforms.
+            PbioError: PBIO_NO_SPACE, PBIO_UNKNOWN_CHANNEL, PBIO_REJECTED, and what else `Preparer.prepare` raises that
+                can be known without rows; PBIO_BAD_OPTION for an overwrite, and for contradictory options;
+                PBIO_UNKNOWN_FORMAT and what `evolve` raises for transforms.
         """
         if overwrite:
             raise PbioError(

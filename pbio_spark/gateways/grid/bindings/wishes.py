@@ -60,8 +60,8 @@ def node_to_wish(parameters: XmlElement, channel: Channel) -> Wish:
     """The request in an element of parameters.
 
     Raises:
-            PbioError: PBIO_REFUSED for an unknown parameter, with the known ones; PBIO_BAD_VALUE for an invalid value
-                or unit.
+        PbioError: PBIO_REFUSED for an unknown parameter, with the known ones; PBIO_BAD_VALUE for an invalid value
+            or unit.
     """
     given = single(parameters)
     own = channel.space.parameters(channel.name) if channel.info.derivation is not None else {}

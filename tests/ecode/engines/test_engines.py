@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import ecode
-from ecode.columns import columns_of, values_of
+from ecode.columns import BatchProgram, columns_of, values_of
 from ecode.types import FLOAT32, FLOAT64, INT32, Ref
 from tests.ecode.engines import programs, shapes
 
@@ -53,8 +53,11 @@ def interpreted(program: ecode.Program, events: list[dict[str, Any]]) -> tuple[l
     return found, plain(statics)
 
 
-def compiled(program: ecode.Program, events: list[dict[str, Any]]) -> tuple[list[Any], Any]:
-    batch, statics, structs = program.kernel(ecode.Keep.ALL), program.statics, program.typed.structs
+def compiled(
+    program: ecode.Program, events: list[dict[str, Any]], batch: BatchProgram | None = None
+) -> tuple[list[Any], Any]:
+    statics, structs = program.statics, program.typed.structs
+    batch = batch or program.kernel(ecode.Keep.ALL)
     column = columns_of(events, Ref("input"), structs)
     result = batch.run({"input": column}, len(events), statics)
     outputs = iter(values_of(result.outputs["output"], Ref("output"), structs))
@@ -88,11 +91,11 @@ def test_engines_agree_on_other_shapes(part: int, seed: int) -> None:
     program = ecode.compile(source, shapes.PARAMS, limits=ecode.Limits(budget=50_000, output_bytes=1 << 20))
     events = [maker.event() for _ in range(12)]
     try:
-        program.kernel(ecode.Keep.ALL)
+        batch = program.kernel(ecode.Keep.ALL)
     except ecode.NotCompilable as error:
         assert "cannot compile 'present' for a parameter into which" in str(error), source  # noqa: PT017 - rare
         return
-    assert compiled(program, events) == interpreted(program, events), source
+    assert compiled(program, events, batch) == interpreted(program, events), source
     for event in events[:2]:
         try:
             work = program.run({"input": event}).work
@@ -100,8 +103,8 @@ def test_engines_agree_on_other_shapes(part: int, seed: int) -> None:
             continue
         if work:
             columns = columns_of([event], Ref("input"), program.typed.structs)
-            assert program.kernel(ecode.Keep.ALL).run({"input": columns}, 1, budget=work).traps == (), source
-            ((_, trap),) = program.kernel(ecode.Keep.ALL).run({"input": columns}, 1, budget=work - 1).traps
+            assert batch.run({"input": columns}, 1, budget=work).traps == (), source
+            ((_, trap),) = batch.run({"input": columns}, 1, budget=work - 1).traps
             with pytest.raises(ecode.Trap) as caught:
                 program.run({"input": event}, budget=work - 1)
             assert str(caught.value) == str(trap), source

@@ -19,7 +19,7 @@ CODES: dict[str, str] = {
     "ECODE_NOT_COMPILABLE": "The program is correct but the compiler does not support it; the interpreter runs it.",
     "ECODE_COST": "A program costs more for each event than the source of events allows.",
     "ECODE_DIVISION_BY_ZERO": "The event ends: the program divides an integer by zero.",
-    "ECODE_INDEX_OUT_OF_RANGE": "The event ends: an index lies outside its array.",
+    "ECODE_INDEX_OUT_OF_RANGE": "The event ends: an index is outside its array.",
     "ECODE_NEGATIVE_SIZE": "The event ends: the program gives an array a negative size.",
     "ECODE_SIZE_LIMIT": "The event ends: its outputs exceed the size that a program may make.",
     "ECODE_BUDGET_EXCEEDED": "The event ends: the program exceeds its budget of steps.",

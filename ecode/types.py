@@ -175,7 +175,7 @@ class Struct:
         return next((f for f in self.fields if f.name == name), None)
 
     def like(self, name: str) -> tuple[Field, ...]:
-        """The fields that a name may mean: the one with exactly that name, else those that differ only in case.
+        """The fields that a name may mean: the one with exactly that name, or else those that differ only in case.
 
         Names are compared in lower case, as in Spark: `strasse` is not `straße`. Hidden fields match only exactly.
         """
@@ -192,7 +192,7 @@ class Struct:
 
     @property
     def null_marks(self) -> frozenset[str]:
-        """The names of the hidden fields that only mark the nulls of others: the bits, and arrays beside arrays."""
+        """The names of the hidden fields that only mark the nulls of other fields: bits, and arrays of marks."""
         bits = {f.name for f in self.fields if f.notes.logical == NULL_BITS}
         return frozenset(bits | {f.notes.null_items for f in self.fields if f.notes.null_items is not None})
 

@@ -15,10 +15,10 @@ from ecode.errors import valid_text
 CODES: dict[str, str] = {
     "MORPH_BAD_POLICY": "A setting of a policy is out of its range.",
     "MORPH_BAD_TRANSFORM": "The E-code of a transform does not compile between the types that it connects.",
-    "MORPH_FORMAT_CONFLICT": "One key stands for two record types.",
+    "MORPH_FORMAT_CONFLICT": "One key names two record types.",
     "MORPH_MAX_HOPS": "A format is more transforms away than the policy allows, and is not considered.",
     "MORPH_MISSING_BODY": "A transform leads to a format whose description is missing.",
-    "MORPH_TOO_COMPLEX": "Two record types nest too deeply, or in too many ways, to be compared.",
+    "MORPH_TOO_COMPLEX": "Two record types nest too deeply, or in too many ways, for a comparison.",
     "MORPH_TOO_COSTLY": "A transform may take more operations for a record than the policy allows.",
     "MORPH_TRANSFORMS_DISAGREE": "Two transforms between the same formats have different E-code.",
     "MORPH_UNKNOWN_FORMAT": "No format with that key is known.",

@@ -31,7 +31,7 @@ CODES: dict[str, str] = {
     "PBIO_UNSUPPORTED_TYPE": "A type has no counterpart on the other side.",
     # columns
     "PBIO_AMBIGUOUS_NAME": "A wanted name matches several fields that differ only in case, and none exactly.",
-    "PBIO_CANNOT_BE_NULL": "A null, or a field that no column fills, in a format that cannot represent nulls.",
+    "PBIO_CANNOT_BE_NULL": "A value is null, or no column fills a field, and the format cannot represent nulls.",
     "PBIO_BAD_PROGRAM": "A filter or transform does not compile for the records that it should run on.",
     "PBIO_REJECTED": "Records of a format match none of the wanted record types.",
     "PBIO_TRAP": "A filter or transform fails on a record: a division by zero, an index out of range, and so on.",
@@ -46,7 +46,7 @@ CODES: dict[str, str] = {
     "PBIO_BAD_RECORD": "A record's header contradicts the record or its format.",
     "PBIO_BAD_STRING": "A string in a record has no end, or is not text in the requested encoding.",
     "PBIO_BAD_VALUE": "A value does not fit the format, or exceeds a limit of the channel.",
-    "PBIO_CANNOT_APPEND": "An append with an index to a file without one, or the reverse.",
+    "PBIO_CANNOT_APPEND": "An append has an index and its file has none, or the reverse.",
     "PBIO_NOT_FFS": "The file is not an FFS file, or the folder holds files of another format.",
     "PBIO_RECORD_EXPANDS": "A record decodes to more than 16 MB and 64 times its size, by shared pointers or counts.",
     "PBIO_RECORD_TOO_LARGE": "A record has more bytes than can be read at once.",
@@ -104,7 +104,7 @@ CODES: dict[str, str] = {
     "PBIO_ROWS_GONE": "Rows that were seen in a file are gone: it was removed, truncated or overwritten meanwhile.",
     "PBIO_SEVERAL_FORMATS": "Several formats or record types fit, and none of them was chosen.",
     "PBIO_UNEXPECTED_NULL": "A record has no value for a column that the user's schema declares NOT NULL.",
-    "PBIO_UNFILLED": "A column that no record fills, a name without a match, or a program that no record needs.",
+    "PBIO_UNFILLED": "No record fills a column, a name has no match, or no record needs a program.",
     "PBIO_UNKNOWN_OPTION": "The option does not exist.",
     "PBIO_USE_A_CHANNEL": "A stream cannot write to a plain folder, where a retried batch would appear twice.",
 }
@@ -112,7 +112,7 @@ CODES: dict[str, str] = {
 
 
 class PbioError(Exception):
-    """Anything that goes wrong with PBIO data or with a request for it.
+    """An error in PBIO data or in a request for it.
 
     Attributes:
         code: stable and searchable, one of `CODES`.

@@ -125,7 +125,7 @@ def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, 
 
 
 def schema_of_pbio(formats: Iterable[Format] = (), options: Mapping[str, str] = NO_OPTIONS) -> StructType:
-    """The columns of formats: the union of the versions of one format name, as the data source makes it.
+    """The columns of formats: the union of the versions of one format name, as in the data source.
 
     Raises PBIO_SEVERAL_FORMATS, PBIO_NO_SCHEMA, PBIO_CANNOT_MERGE, PBIO_NAME_COLLISION, PBIO_RECURSIVE_FORMAT.
     """

@@ -200,7 +200,7 @@ class _Pending:
 
 
 class RecordWriter:
-    """A file of records of one format that is being written. Made by `open_writer`.
+    """A file of records of one format that is being written. `open_writer` creates it.
 
     Attributes:
         format: of its records.

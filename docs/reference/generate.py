@@ -80,10 +80,10 @@ def errors() -> str:
     lines = [
         "# Errors",
         "",
-        "Every error's text begins with a code in brackets, which never changes its meaning, and continues with the",
-        "reason, the place (file, offset, format, field) and a hint. Through Spark the code stands in the first line;",
-        "for an error in a task in the second, after `An exception was thrown from the Python worker:`. A command",
-        "that was typed wrongly says so without a code.",
+        "Every error's text begins with a code in brackets, whose meaning never changes. The reason, the place (file,",
+        "offset, format, field) and a hint follow. Through Spark the code is in the first line, or for an error in a",
+        "task in the second, after `An exception was thrown from the Python worker:`. Usage errors of commands have no",
+        "code.",
     ]
     for heading, codes in (
         ("Records, files and Spark", PBIO_CODES),
@@ -160,27 +160,28 @@ SOURCES: tuple[tuple[str, Basic, Notes], ...] = (
 LOSSLESS = """\
 ## Reading as another type: only without loss
 
-With `.schema()`, `readerFormat`, `from_pbio`, and where `load()` joins several versions, a column may have another
-type than its field. One rule holds everywhere, and [matching](../programs/matching.md) asks it too. In reading, a value
-becomes the very same value, or it makes a bad record, with which `mode` deals. In writing into a field of another type,
-as with `writeFormat`, a value that the field does not have is an error. The table is for reading: *all* values of the
-field are values of the column, *each* is looked at when it is met, and `-` is refused when the query is planned."""
+With `.schema()`, `readerFormat`, `from_pbio`, and when `load()` joins several versions, a column may have another
+type than its field. One rule decides this everywhere, including [matching](../programs/matching.md). Reading keeps a
+value exactly, or makes a bad record, which `mode` handles. Writing into a field of another type, as with
+`writeFormat`, raises an error for a value that the field cannot hold. The table is for reading. *all*: every value of
+the field is a value of the column. *each*: every value is checked. `-`: planning refuses the query."""
 
 EDGES = """\
-Some values at the edge: 9007199254740993 (2^53 + 1) is not a `DOUBLE`, 9007199254740992 is one. 0.1 in a `float`
-of 8 bytes is not a `FLOAT`; 0.5 is one, and so are NaN, both infinities and -0.0. 1.50 is not a `BIGINT`, and 0.10 not
-a `DOUBLE`; 2.00 and 0.25 are. 2^63 in 8 unsigned bytes is not a `BIGINT`, 200 in a `char` not a `TINYINT`.
+These values are at the limits. 9007199254740993 (2^53 + 1) is not a `DOUBLE`, but 9007199254740992 is. 0.1 in a
+`float` of 8 bytes is not a `FLOAT`, but 0.5, NaN, both infinities and -0.0 are. As decimals, 1.50 is not a `BIGINT`
+and 0.10 is not a `DOUBLE`, but 2.00 and 0.25 are. 2^63 in 8 unsigned bytes is not a `BIGINT`, and 200 in a `char` is
+not a `TINYINT`.
 
-The values of an enumeration are its names. Versions that number them otherwise, or that FFS's own tools wrote without
-names, make one `STRING` column; a version without names takes those of the others, unless these contradict each other.
-A number without a name makes a bad record. As `BIGINT` the column shows the numbers, which is refused where two
-versions mean different things by one.
+The values of an enumeration are its names. Versions with other numbers, or versions that FFS's own tools wrote
+without names, make one `STRING` column. A version without names takes those of the others, unless these contradict
+each other. A number without a name makes a bad record. As `BIGINT` the column shows the numbers; this is refused if a
+number means different names in two versions.
 
-The text in an array of chars ends at the first NUL as `STRING`. As `BINARY`, on request, it has all bytes.
+As `STRING`, the text in an array of chars ends at the first NUL. As `BINARY`, on request, it has all bytes.
 
 `NOT NULL` in a schema, nested or not, is a promise: a record that breaks it is a bad record. So is one with a null in
-the key of a map, or among elements that cannot be null. PERMISSIVE cannot show a bad record as nulls where a column of
-the top level is `NOT NULL`, so the query fails there."""
+the key of a map, or among elements that cannot be null. PERMISSIVE cannot show a bad record as nulls if a top-level
+column is `NOT NULL`, so the query fails in that case."""
 
 
 def types() -> str:
@@ -199,9 +200,9 @@ def types() -> str:
     lines += [_read_line(*shape) for shape in SHAPES]
     lines += [
         "",
-        "Columns are nullable. Elements of arrays may be null only where the bytes can say so: strings, pointers, and",
-        "where the format says which are ([nulls](#nulls)).",
-        "A `float` of 16 bytes is refused, since machines disagree on what it is.",
+        "Columns are nullable. Elements of arrays may be null only if the bytes can show it: strings, pointers, and",
+        "elements whose nulls the format marks ([nulls](#nulls)).",
+        "A `float` of 16 bytes is refused, since its meaning depends on the machine.",
         "",
         *LOSSLESS.splitlines(),
         "",
@@ -217,8 +218,8 @@ def types() -> str:
         "| --- | --- | --- |",
         *map(_write_line, WRITTEN),
         "",
-        "Notes travel in the format's opt-info, where FFS's own tools leave them alone; hidden fields are not shown to",
-        "readers. Other Spark types (intervals, variant) are refused by name before anything is written.",
+        "The format's opt-info holds the notes, and FFS's own tools ignore them. Readers do not see hidden fields.",
+        "Other Spark types (intervals, variant) are refused before anything is written, and the error names them.",
         "",
         *NULLS.splitlines(),
         "",
@@ -230,38 +231,39 @@ def types() -> str:
 NULLS = """\
 ## Nulls
 
-Strings and structures can always be null. The option `nulls` says how other columns that may be null, and their
-elements, are written; reading gives their nulls back exactly.
+Strings and structures can always be null. The option `nulls` determines how other columns that may be null, and their
+elements, are written. Reading restores their nulls exactly.
 
 | `nulls` | `x DOUBLE` | `x ARRAY<INT>` with null elements | |
 | --- | --- | --- | --- |
 | `pointer` | `x: *float` 8 | `x: *(*integer)[x_count]` 4 | readers in C see the null |
 | `mask` | `x: float` 8, a bit of `nulls: unsigned integer[1]` 1 | `x: integer[x_count]` 4, `x_nulls: unsigned \
-integer[x_count]` 1, a bit of `nulls` | smaller and faster; other readers see zeros and a field more |
-| `value` | `x: float` 8 | `x: integer[x_count]` 4 | `nullValue` instead; it does not come back as null |
+integer[x_count]` 1, a bit of `nulls` | smaller and faster; other readers see zeros and an additional field |
+| `value` | `x: float` 8 | `x: integer[x_count]` 4 | `nullValue` instead; reading does not restore the null |
 | `refuse` | `x: float` 8 | `x: integer[x_count]` 4 | a null is an error with its column and row |
 
-Plain files and `to_pbio` refuse nulls unless told otherwise. A channel that was made from a schema has masks, so that
-a DataFrame with nulls can be published as it is; one made from a record type or a file says null as that does. In
-E-code a null reads as zero, and `present(input.x)` tells. [Why](../decisions/0011-nulls.md).
+Plain files and `to_pbio` refuse nulls by default. A channel that was created from a schema has masks, so a DataFrame
+with nulls can be published unchanged. A channel from a record type or a file represents nulls as that type does. In
+E-code a null reads as zero, and `present(input.x)` tells the difference. [Nulls](../decisions/0011-nulls.md) gives
+the reasons.
 
-## Writing what is there
+## Writing in an existing format
 
-`writeFormat` takes the format of a file instead of making one: `writeFormat=old/part-0.ffs#reading`. Fixed arrays,
-`char[n]` and counts stay what they are, and so does the ID, so that the program which reads that file reads the new
-ones. Counts without a column are the lengths of their arrays; with one they are compared. A column that no field has,
-a field that no column fills and a value that its field does not have are errors."""
+`writeFormat` uses the format of a file instead of creating one: `writeFormat=old/part-0.ffs#reading`. Fixed arrays,
+`char[n]`, counts and the ID stay the same, so a program that reads that file can read the new ones. Counts without a
+column are the lengths of their arrays; counts with a column are compared with them. Three things are errors: a column
+without a field, a field without a column, and a value that its field cannot hold."""
 
 
 NAMES = """\
-## What types are called
+## Names of types
 
-Where a record type is written as JSON, as in `readerFormat` and `pbio space create`, a type is what `pbio schema`
-prints (`int32`, `uint8`, `float64[n]`, `*point`) or what Spark and SQL call it, in any case. A structure of the
-record type that has the same name wins. `decimal` without parameters is `decimal(10,0)`, `varchar(n)` and `char(n)` are
-strings of any length, and `binary` brings a hidden field for its length. Numbers, dates and arrays have nulls where the
-type is a pointer: `*date`, `*double`, `*(string[])`. `pbio.record_to_json` writes such JSON, under
-Spark's names where a field has a meaning that Spark knows: `timestamp`, `decimal(10,2)`."""
+In the JSON of a record type, as in `readerFormat` and `pbio space create`, write a type as `pbio schema` prints it
+(`int32`, `uint8`, `float64[n]`, `*point`) or as Spark and SQL call it, in any case. A structure of the record type
+with the same name takes precedence. `decimal` without parameters is `decimal(10,0)`, `varchar(n)` and `char(n)` are
+strings of any length, and `binary` adds a hidden field for its length. Numbers, dates and arrays have nulls if the
+type is a pointer: `*date`, `*double`, `*(string[])`. `pbio.record_to_json` writes such JSON, with Spark's names for
+fields with a logical type that Spark knows: `timestamp`, `decimal(10,2)`."""
 
 
 def _names() -> list[str]:

@@ -46,9 +46,8 @@ def api() -> str:
     lines = [
         "# What `import pbio_spark as pbio` gives",
         "",
-        "Each name is loaded when it is first used. `help(pbio.read_batches)` and the like show arguments and errors",
-        "in full; E-code itself is in [`ecode`](../programs/e-code.md), MaxMatch in",
-        "[`morph`](../programs/matching.md).",
+        "Each name is loaded on first use. Calls such as `help(pbio.read_batches)` show all arguments and errors.",
+        "[`ecode`](../programs/e-code.md) has E-code itself, and [`morph`](../programs/matching.md) has MaxMatch.",
     ]
     for title, names in GROUPS.items():
         lines += ["", f"## {title}"]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Channel:
-    """A channel of a space. Opened by `ChannelSpace.channel`.
+    """A channel of a space. `ChannelSpace.channel` opens it.
 
     Attributes:
         space: the space that contains it.
@@ -48,7 +48,7 @@ class Channel:
 
     @property
     def info(self) -> ChannelInfo:
-        """What is known about it now: each access asks the log for news. For a dropped channel, its last known state.
+        """The channel's state: each access asks the log for news. For a dropped channel, its last known state.
 
         Raises PBIO_NO_SPACE if the space is gone.
         """
@@ -69,14 +69,14 @@ class Channel:
             return self.space.history.state.status(self._find(self.name).id)
 
     def derivation_versions(self) -> list[DerivationVersion]:
-        """How a derived channel was derived over time, the oldest first; empty for other channels. Reads the log.
+        """The versions of a derived channel's derivation, oldest first; empty for other channels. Reads the log.
 
         Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped.
         """
         return versions_of(self.space.history, self._find(self.name))
 
     def last_sequence(self, producer: str) -> int | None:
-        """The last sequence number of a producer on this channel, by the log as it is now; None if it has none.
+        """The last sequence number of a producer on this channel, from the current log; None if it has none.
 
         Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped, and PBIO_BAD_OPTION for what cannot be a name.
         """

@@ -83,7 +83,7 @@ class ChannelSpace:
         concentrator_timeout: float | timedelta = TIMEOUT,
         **storage_options: Any,
     ) -> Self:
-        """Make a folder a channel space; the other arguments are as for `open`.
+        """Create a channel space in a folder; the other arguments are as for `open`.
 
         Raises PBIO_CHANNEL_SPACE if it is inside another space, or is already one, unless `exist_ok`, which then opens
         it; PBIO_NOT_EMPTY if it holds other files; PBIO_CANNOT_CREATE if the file system cannot hold a space.
@@ -160,7 +160,7 @@ class ChannelSpace:
         exist_ok: bool = False,
         **options: Unpack[ModulatorOptions],
     ) -> Channel:
-        """Create a channel whose events are derived from another's, by the writers that publish to that.
+        """Create a channel whose events are derived from another channel's, by the writers of that channel.
 
         Args:
             name: of the channel.

@@ -34,7 +34,7 @@ __all__ = ["FieldLayout", "Format", "OptInfo", "StructLayout", "check_format"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A record type and its layout. Made by `of`, `from_body` or `from_structs`, never by hand.
+    """A record type and its layout. Create one with `of`, `from_body` or `from_structs`, not with the constructor.
 
     Two formats are equal if they have the same ID and the same body; all else follows from the body.
 

@@ -33,7 +33,7 @@ def carries_transforms(form: Format) -> bool:
 def formats_to_graph(
     formats: Iterable[Format], store: FormatStore | None = None, missing: list[bytes] | None = None
 ) -> TransformGraph:
-    """The graph of some formats, and of the older formats that they lead to, as far as the store has them.
+    """The graph of some formats and of the older formats that they lead to, if the store has them.
 
     Args:
         missing: receives the IDs of formats that the store lacks.

@@ -15,7 +15,7 @@ ByteOrder = Literal["little", "big"]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The properties that decide a C compiler's memory layout; sizes in bytes."""
+    """The properties that determine a C compiler's memory layout; sizes in bytes."""
 
     byte_order: ByteOrder
     pointer_size: int

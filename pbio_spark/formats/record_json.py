@@ -59,7 +59,7 @@ _DEEPEST = 20
 
 
 def record_to_json(record: Record) -> str:
-    """The JSON of a record type; of notes, it keeps defaults, as `[type, default]`, and what Spark has a type for.
+    """The JSON of a record type. It keeps defaults, as `[type, default]`, and the logical types that Spark knows.
 
     How a format marks its nulls is left out. Raises PBIO_BAD_TYPE for anything but a record type.
 
@@ -84,7 +84,7 @@ def record_to_json(record: Record) -> str:
 
 
 def json_to_record(text: str | Mapping[str, Any]) -> Record:
-    """The record type of a JSON text, or of what `json.loads` made of it. Raises PBIO_BAD_TYPE."""
+    """The record type in a JSON text, or in a value from `json.loads`. Raises PBIO_BAD_TYPE."""
     try:
         parsed = parse_json(text) if isinstance(text, str) else text
     except DuplicateKeyError as error:

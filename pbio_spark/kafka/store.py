@@ -40,7 +40,7 @@ class _Known:
 
 
 class KafkaStore:
-    """Formats in a topic, which is made, compacted and of one partition, by the first `put`.
+    """Formats in a topic. The first `put` creates it, compacted and with one partition.
 
     A format is durable on the brokers when `put` returns. The store remembers where the bodies are, and some of them;
     when an ID is unknown, it reads what came since. What is not a format, or has an ID that is not its body's, is
@@ -101,7 +101,7 @@ class KafkaStore:
             return [found for format_id in wanted if (found := self._load(format_id)) is not None]
 
     def put(self, format: Format) -> None:  # noqa: A002
-        """Raises PBIO_BAD_OPTION if the topic is not compacted, so that formats would be lost."""
+        """Raises PBIO_BAD_OPTION if the topic is not compacted, because formats would be lost."""
         format.verify_id()
         topic = self.address.topic
         with self._own():

@@ -43,7 +43,7 @@ def decode(
     file: str | None = None,
     offset: int = 0,
 ) -> dict[str, Value]:
-    """The values of one encoded record, its header included.
+    """The values of one encoded record with its header.
 
     Structures become dicts in field order, arrays nested lists with logical indices, NULL of any kind None (so an empty
     dynamic array is None unless it could be null otherwise, and a pointer to a NULL pointer too). A `char` is 0..255, a

@@ -16,7 +16,7 @@ from pbio_spark.wire.images import Images, Path, StructImage, Value, align, imag
 
 
 def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> bytes:  # noqa: A002
-    """One encoded record, header included, from values as `decode` gives them.
+    """One encoded record with its header, from values as `decode` returns them.
 
     Every field must be present but control fields, which arrays say too, and an array must have their extents, or be
     None. In recursive structures a dict or list object that appears again is written once (7.5). Strings may be bytes.

@@ -47,7 +47,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @suggesting_class
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns that hold for each event what a submission otherwise holds for all.
+    """Columns with values for each event that a submission otherwise sets for all events.
 
     A column is also a field of the events if the channel's type has one of its name.
 

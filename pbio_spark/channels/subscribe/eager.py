@@ -59,7 +59,7 @@ class EagerSubscription(Subscription):
         demodulator: Demodulator | None = None,
         **options: Unpack[ModulatorOptions],
     ) -> int:
-        """Exchange the code at the sources and here, from the same event on.
+        """Replace the code at the sources and here, from the same event on.
 
         Args:
             modulator: the new one; or its attributes as `options`, such as `filter=`.

@@ -61,7 +61,7 @@ _LONGEST_PAUSE = {True: 0.005, False: 0.5}
 
 
 class Subscription:
-    """A subscriber of one channel. Made by `Channel.subscribe`.
+    """A subscriber of one channel. `Channel.subscribe` creates it.
 
     Events come in the order of the log, which for each producer is the order of its submissions. After a restart of a
     named subscriber, unacknowledged events come again, with the same positions.
@@ -153,7 +153,7 @@ class Subscription:
             self.position = delivery.end
 
     def run(self, timeout: float | timedelta | None = 0) -> int:
-        """Hand the events to the handlers and acknowledge each batch; returns how many there were.
+        """Pass the events to the handlers and acknowledge each batch; returns the number of events.
 
         An event whose handler raises is not acknowledged; those before it are. Raises what `events` raises.
         """

@@ -26,7 +26,7 @@ _OWN = 1 << 16
 
 
 class ThinGateway:
-    """The half of a gateway that takes thin streams."""
+    """The part of a gateway that accepts thin streams."""
 
     name = "evpath"
 
@@ -75,7 +75,7 @@ class ThinGateway:
         return Backlog(stone, stone.producer or peer.name, stream.formats)
 
     async def compile(self, channel: str, form: Format) -> None:
-        """Compile what records of a format need before they join a commit, where others would have to wait.
+        """Compile the code for records of a format before they join a commit, where other records would have to wait.
 
         Errors of the format are found again when they are published.
         """
@@ -121,7 +121,7 @@ class ThinGateway:
             return self._space.channel(name)  # another connection was faster
 
     def is_ready(self, stream: ThinStream) -> bool:
-        """Whether a stream has sent all that is needed to find its channel."""
+        """Whether a stream has sent everything that determines its channel."""
         return stream.stone is not None and bool(stream.formats or not self._settings.create)
 
 

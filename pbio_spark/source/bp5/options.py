@@ -36,8 +36,8 @@ class Bp5Options:
         values.names,
         (),
         *READS,
-        doc="The variables to read. For `elements` arrays of equal shapes, or one table of two dimensions; for the "
-        "others the default is all.",
+        doc="The variables to read. For `elements`, arrays of equal shape, or one table of two dimensions; "
+        "otherwise the default is all.",
     )
     columns: tuple[str, ...] = option(
         values.names, (), *READS, doc="For `elements` of one table of two dimensions, the names of its columns."
@@ -61,15 +61,15 @@ class Bp5Options:
         None,
         *READS,
         doc="E-code that selects rows before other data is read, `{ return input.energy > 2.5; }`. `input` has the "
-        "scalars of the step, and `step`; for `elements` also the variables and the index. Characters of names that "
-        "E-code does not have are `_` there.",
+        "scalars of the step, and `step`; for `elements` also the variables and the index. Characters that E-code "
+        "does not allow in names become `_`.",
     )
     trust_statistics: Literal["none", "integers", "all"] = option(
         values.one_of("none", "integers", "all"),
         "integers",
         *READS,
-        doc="Variables for which `where` skips blocks by the least and greatest values that their writer noted. ADIOS2 "
-        "notes wrong values for floating-point blocks that contain a NaN, so `all` loses rows of such blocks.",
+        doc="Variables for which `where` skips blocks by their writer's least and greatest values. ADIOS2 records "
+        "wrong values for floating-point blocks that contain a NaN, so `all` loses rows of such blocks.",
     )
     from_step: int = option(values.whole, 0, Scope.READ, doc="The first step to read.")
     to_step: int | None = option(values.whole, None, Scope.READ, doc="The step before which to stop.")
@@ -86,7 +86,8 @@ class Bp5Options:
         values.one_of("zero", "null"),
         "zero",
         *READS,
-        doc="The value of elements that no block has: zero, as in the reference library with a zeroed buffer, or null.",
+        doc="The value of elements that no block contains: zero, as in the reference library with a zeroed buffer, "
+        "or null.",
     )
     apply_unit_si: bool = option(
         values.boolean,
@@ -102,7 +103,7 @@ class Bp5Options:
         "the reason in the corrupt-record column, or is left out.",
     )
     column_name_of_corrupt_record: str = option(
-        values.text, "_corrupt_record", *READS, doc="The column that says what is wrong with a step under PERMISSIVE."
+        values.text, "_corrupt_record", *READS, doc="The column that describes the damage of a step under PERMISSIVE."
     )
     metadata_column: str | None = option(
         values.text, None, *READS, doc="The name of a column with the origin of each row: the folder, the step."
@@ -125,9 +126,10 @@ class Bp5Options:
         values.one_of("fail", "warn", "ignore"),
         None,
         *READS,
-        doc="What happens to a column of `.schema()`, and to a name in `where`, that is not a variable of any dataset: "
-        "`fail` (the default in batches), `warn` (the default in streams, except for a name in `where` that is close "
-        "to an existing one, which fails) or `ignore`. The column is null then, and the name is absent.",
+        doc="What happens to a column of `.schema()` or a name in `where` that is not a variable of any dataset: "
+        "`fail` (the default in batches), `warn` (the default in streams, except for a name in `where` that is "
+        "close to an existing one, which fails) or `ignore`. With the last two, the column is null and the name is "
+        "absent.",
     )
     schema_inference: bool = shared("schema_inference")
     max_bytes_per_trigger: int | None = shared("max_bytes_per_trigger")

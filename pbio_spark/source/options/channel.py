@@ -27,15 +27,15 @@ class ChannelOptions(ReadOptions):
         values.pattern,
         None,
         *READS,
-        doc="The channels to read, by their names; in a stream also those that are created while it runs.",
+        doc="The channels to read, by name; a stream also reads matching channels that are created while it runs.",
     )
     modulator: Modulator | None = option(  # noqa: RUF009 - a field, as the others
         values.modulator,
         None,
         *READS,
-        doc="Code that runs at the sources of the channel's events; the query reads its events: see "
-        "[eager handlers](../events/eager-handlers.md#from-spark). In a stream sources run it while the query runs, "
-        "with `subscriber` as long as that name is known; for a batch from the first read with this code on.",
+        doc="Code that runs at the sources of the channel's events; the query reads its events: see [eager "
+        "handlers](../events/eager-handlers.md#from-spark). For a stream, sources run it while the query runs or, "
+        "with `subscriber`, as long as that name is known; for a batch, from the first read with this code on.",
     )
     parameters: Mapping[str, Any] | str | None = option(
         values.parameters, None, *READS, doc="The values of `param` for the code of `modulator`."
@@ -62,7 +62,7 @@ class ChannelOptions(ReadOptions):
         *READS,
         *WRITES,
         doc="Whether it is an error if events are no longer kept, or if their channel was dropped before they were "
-        "read; in writing, if another batch was published under the same number. Otherwise a reader continues "
+        "read; for writing, if another batch was published under the same number. Otherwise a reader continues "
         "after the lost events, and a writer takes its batch as published.",
     )
     subscriber: str | None = option(
@@ -70,17 +70,20 @@ class ChannelOptions(ReadOptions):
         None,
         Scope.STREAM,
         doc="A name under which the space records the position of the stream: a query without a checkpoint resumes "
-        "there, and `keep=subscribed` keeps what it has not read. Only one query at a time may use it.",
+        "there, and `keep=subscribed` keeps the events that it has not read. Only one query at a time may use it.",
     )
     channel_column: str | None = option(
         values.text,
         None,
         *WRITES,
-        doc="The column that names the channel of each row; if it is null, `channel` does. Like the three columns "
-        "below, it is a field of the events only if the channel's type has one of its name.",
+        doc="The column that names the channel of each row; if it is null, `channel` names it. Like the three "
+        "columns below, it is a field of the events only if the channel's type has a field of that name.",
     )
     producer: str | None = option(
-        values.text, None, *WRITES, doc="The producer of the events, if `producerColumn` is not set or null."
+        values.text,
+        None,
+        *WRITES,
+        doc="The producer of the events, if `producerColumn` is not set or its value is null.",
     )
     producer_column: str | None = option(
         values.text, None, *WRITES, doc="The column that names the producer of each event."
@@ -89,8 +92,8 @@ class ChannelOptions(ReadOptions):
         values.text,
         None,
         *WRITES,
-        doc="The column of integers that rise with each producer's events: events already published are "
-        "left out. They must rise from row to row and from partition to partition, as after "
+        doc="The column of integers that rise with each producer's events; events that are already published are "
+        "left out. The integers must rise from row to row and from partition to partition, as after "
         "`df.repartition(producer).sortWithinPartitions(producer, sequence)`.",
     )
     event_time_column: str | None = option(
@@ -100,7 +103,7 @@ class ChannelOptions(ReadOptions):
         values.services,
         (),
         *WRITES,
-        doc="Services that the writer grants to the code of derived channels. Tasks import the modules, too.",
+        doc="Services that the writer grants to the code of derived channels. Tasks import the modules too.",
     )
     txn_app_id: str | None = option(
         values.text,
@@ -112,19 +115,19 @@ class ChannelOptions(ReadOptions):
         values.whole,
         None,
         Scope.WRITE,
-        doc="The number of this write, which rises from write to write; in `foreachBatch`, the batch's.",
+        doc="The number of this write, which rises from write to write; in `foreachBatch`, the ID of the batch.",
     )
     delivery: Literal["async", "sync"] = option(
         values.one_of("async", "sync"),
         "async",
         *WRITES,
-        doc="Whether a write is done when its events are durable, or when every named subscriber of their channels "
+        doc="Whether a write ends when its events are durable, or when every named subscriber of their channels "
         "has acknowledged them.",
     )
     sync_timeout: float = option(
         values.seconds,
         60.0,
         *WRITES,
-        doc="How long a `sync` write waits before it fails. Its events are published nevertheless; retrying is safe "
-        "with `sequenceColumn` or `txnAppId`, and waits again.",
+        doc="How long a `sync` write waits before it fails. Its events are still published. With `sequenceColumn` "
+        "or `txnAppId`, a retry is safe and waits again.",
     )

@@ -29,8 +29,8 @@ class FormatOptions:
         values.seconds,
         0.0,
         *DECODES,
-        doc="How long to wait for a format that `formatStore` lacks, once for each ID in each process: for "
-        "stores that are mirrored after the records.",
+        doc="How long to wait for a format that `formatStore` lacks, once for each ID in each process. This helps "
+        "with stores that are mirrored after the records.",
     )
     kafka: Mapping[str, str] = option(
         values.prefix,
@@ -38,6 +38,6 @@ class FormatOptions:
         *DECODES,
         Scope.WRITE,
         Scope.TO,
-        doc="Not one option but a prefix: `kafka.security.protocol`, `kafka.sasl.jaas.config` and all other "
-        "settings of Kafka's clients, for a `formatStore` in a topic, as Spark's own Kafka source takes them.",
+        doc="A prefix, not one option: `kafka.security.protocol`, `kafka.sasl.jaas.config` and all other settings "
+        "of Kafka's clients, for a `formatStore` in a topic, with the names of Spark's own Kafka source.",
     )

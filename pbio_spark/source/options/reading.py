@@ -23,9 +23,9 @@ class ReadOptions(FormatOptions):
         *DECODES,
         Scope.WRITE,
         Scope.TO,
-        doc="The names of the formats to read; other records are left out. Bytes that are not UTF-8 are written as "
-        "messages show them, `\\xf6`. In writing, the name of the format; without it, files that are added to a "
-        "folder take the name that its records have, if it is one, and others are called `record`.",
+        doc="The names of the formats to read; other records are left out. Write bytes that are not UTF-8 as "
+        "messages show them, `\\xf6`. For writing, the name of the format; without it, files that are added to a "
+        "folder take the name of its records, if all have the same name, and others are called `record`.",
     )
     format_id: tuple[bytes, ...] = option(
         values.format_ids, (), *DECODES, doc="The IDs of the formats to read; other records are left out."
@@ -42,25 +42,24 @@ class ReadOptions(FormatOptions):
         "_corrupt_record",
         *DECODES,
         doc="The column for bad records under `mode` PERMISSIVE; in `from_pbio` a field of the structure. Its "
-        "`offset` is the item's, as `pbio hexdump --at` takes it; `length` and `bytes` are the record's, without the 8 "
-        "bytes of the item's head, and of damage all that is left out.",
+        "`offset` is the item's, as `pbio hexdump --at` takes it. `length` and `bytes` are the record's, without "
+        "the 8 bytes of the item's head; for damage, they cover everything that is left out.",
     )
     metadata_column: str | None = option(
         values.text,
         None,
         *READS,
-        doc="The name of a column with the origin of each row. Its `offset` and `length` are the item's, the 8 bytes "
-        "of its head included.",
+        doc="The name of a column with the origin of each row. Its `offset` and `length` are the item's, including "
+        "the 8 bytes of its head.",
     )
     merge_schema: bool = option(
         values.boolean,
         True,
         *DECODES,
-        doc="Whether the columns are the union of all versions of the format, or those of the version met last.",
+        doc="Whether the columns are the union of all versions of the format, or those of the last version that is "
+        "found.",
     )
-    path_glob_filter: str | None = option(
-        values.glob, None, *READS, doc="Read only files whose name matches this glob."
-    )
+    path_glob_filter: str | None = option(values.glob, None, *READS, doc="Read only files whose names match this glob.")
     recursive_file_lookup: bool = option(
         values.boolean,
         False,
@@ -81,14 +80,16 @@ class ReadOptions(FormatOptions):
         values.boolean,
         False,
         *READS,
-        doc="Whether damage between the records of a file is tolerated, also by FAILFAST; what follows is left out.",
+        doc="Whether damage between the records of a file is tolerated, even under FAILFAST; the data after it is "
+        "left out.",
     )
     resync: bool = option(
         values.boolean,
         False,
         Scope.READ,
-        doc="Whether reading resumes after damage between the records of a file, at the next place where three sound "
-        "items of known formats follow each other. Without it, at the next item of an index or an outline.",
+        doc="Whether reading resumes after damage between the records of a file, at the next place where three "
+        "sound items of known formats follow each other. Without it, reading resumes at the next item of an index "
+        "or an outline.",
     )
     truncated_tail: Literal["error", "ignore", "wait"] | None = option(
         values.one_of("error", "ignore", "wait"),
@@ -107,17 +108,17 @@ class ReadOptions(FormatOptions):
         values.size,
         256 << 20,
         *READS,
-        doc="How many bytes of files without index or sidecar the driver may walk in planning a query, smallest "
-        "files first. What is left is not split, and only the formats at the head of such a file are known; "
-        "columns that first appear beyond it are left out, with a warning.",
+        doc="How many bytes of files without index or sidecar the driver may walk when it plans a query, smallest "
+        "files first. Files beyond this limit are not split, and only the formats at their start are known; "
+        "columns that first appear later are left out, with a warning.",
     )
     skip_blocks: bool = option(
         values.boolean,
         True,
         *READS,
-        doc="Whether to leave out the blocks of a file in which, by the least and greatest values in its outline, no "
-        "record passes `filter`, and those of a channel in which, by what its data files say, no event does. A damaged "
-        "record in such a block is not noticed. Streams of files skip nothing.",
+        doc="Whether to skip blocks in which no record can pass `filter`. The least and greatest values in a "
+        "file's outline, or at the end of a channel's data files, decide this. A damaged record in such a block "
+        "goes unnoticed. Streams of files skip nothing.",
     )
     records_per_batch: int = option(values.positive, 32768, *READS, doc="The most records in one Arrow batch.")
     max_batch_bytes: int = option(
@@ -149,7 +150,7 @@ class ReadOptions(FormatOptions):
         doc="The encoding of strings; `binary` leaves them as bytes.",
     )
     field_aliases: Mapping[str, str] = option(
-        values.aliases, dict, *DECODES, doc="An additional name of a column's field; its own name comes first."
+        values.aliases, dict, *DECODES, doc="An additional name of a column's field; its own name takes precedence."
     )
     defaults: Mapping[str, Default] = option(
         values.scalars, dict, *DECODES, doc="The value of a column that a format lacks."
@@ -158,8 +159,8 @@ class ReadOptions(FormatOptions):
         values.reader_formats,
         (),
         *DECODES,
-        doc="The wanted record types: MaxMatch decides which of them each incoming format reaches, if any, by the "
-        "transforms that formats carry.",
+        doc="The wanted record types: MaxMatch decides which of them, if any, each incoming format reaches through "
+        "the transforms that formats carry.",
     )
     diff_threshold: float = option(
         values.count, math.inf, *DECODES, doc="The most fields of an incoming type that a wanted type may lack."
@@ -168,16 +169,17 @@ class ReadOptions(FormatOptions):
         values.ratio, 0.5, *DECODES, doc="The largest share of the fields of a wanted type that may stay empty."
     )
     field_weights: Mapping[str, float] = option(
-        values.weights, dict, *DECODES, doc="How much fields count for MaxMatch, if not 1."
+        values.weights, dict, *DECODES, doc="The weights of fields in MaxMatch, if not 1."
     )
     transforms: tuple[values.TransformText, ...] = option(
         values.transforms,
         (),
         *DECODES,
         *WRITES,
-        doc="E-code that fills a record of one type (`old`, `to` or `output`) from one of another (`new`, `from` or "
-        "`input`). In reading, before what formats carry; in writing, what the format carries (`old` and `new`), "
-        "to formats in `formatStore` or, in a channel space, in the space.",
+        doc="E-code that fills a record of one type (`old`, `to` or `output`) from one of another (`new`, `from` "
+        "or `input`). For reading, these take precedence over the transforms that formats carry. For writing, the "
+        "format carries them (as `old` and `new`), to formats in `formatStore` or, in a channel space, in the "
+        "space.",
     )
     on_reject: Literal["fail", "drop", "corrupt"] = option(
         values.one_of("fail", "drop", "corrupt"),
@@ -191,23 +193,23 @@ class ReadOptions(FormatOptions):
         None,
         *DECODES,
         doc="What happens to a column of `.schema()` or `readerFormat` that no record, transform or default can "
-        "fill, a name in `defaults` or `fieldAliases` that matches nothing, and one of `transforms` that no "
-        "record needs: `fail` (the default where all formats are known) or `warn` (the default in streams, "
-        "beyond `scanLimit`, and with a `formatStore` in `from_pbio`). With `fail` and with `warn`, a column that "
-        "only some formats lack is null there, with one warning for a query; `ignore` says nothing.",
+        "fill, a name in `defaults` or `fieldAliases` that matches nothing, and one of `transforms` that no record "
+        "needs: `fail` (the default where all formats are known) or `warn` (the default in streams, beyond "
+        "`scanLimit`, and with a `formatStore` in `from_pbio`). With `fail` and with `warn`, a column that only "
+        "some formats lack is null there, with one warning per query; `ignore` gives no warning.",
     )
     filter: str | None = option(
         values.text,
         None,
         *DECODES,
         doc="E-code that selects the records to read, `{ return input.price > 75; }`: it runs before anything else "
-        "is decoded. `input` is the record as the wanted type, without one as the union of all versions.",
+        "is decoded. `input` is the record as the wanted type or, without one, as the union of all versions.",
     )
     transform: str | None = option(
         values.text,
         None,
         *DECODES,
-        doc="E-code that makes the columns of `.schema()`, `output`, from a record, `input`; it may return 0 to "
+        doc="E-code that computes the columns of `.schema()`, `output`, from a record, `input`; it may return 0 to "
         "leave the record out.",
     )
     schema_inference: bool = option(

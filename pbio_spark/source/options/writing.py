@@ -23,9 +23,11 @@ class WriteOptions(ChannelOptions):
         *ENCODES,
         doc="The machine to lay records out for. On a channel, `native` is the machine of the channel's own format.",
     )
-    byte_order: str | None = option(values.one_of("little", "big"), None, *ENCODES, doc="Instead of the machine's.")
+    byte_order: str | None = option(
+        values.one_of("little", "big"), None, *ENCODES, doc="The byte order, instead of the machine's."
+    )
     pointer_size: str | None = option(
-        values.one_of("4", "8"), None, *ENCODES, doc="Instead of the machine's, in bytes."
+        values.one_of("4", "8"), None, *ENCODES, doc="The size of pointers in bytes, instead of the machine's."
     )
     max_records_per_file: int | None = option(values.positive, None, Scope.WRITE, doc="The most records in one file.")
     partition_columns: tuple[str, ...] = option(
@@ -35,41 +37,43 @@ class WriteOptions(ChannelOptions):
         values.one_of("static", "dynamic"),
         None,
         Scope.WRITE,
-        doc="What an overwrite with `partitionColumns` replaces: the whole folder, or the `k=v` folders that rows "
-        "are written to. Without it, `spark.sql.sources.partitionOverwriteMode` decides.",
+        doc="What an overwrite with `partitionColumns` replaces: the whole folder, or only the `k=v` folders that "
+        "receive rows. Without it, `spark.sql.sources.partitionOverwriteMode` decides.",
     )
     index: Literal["sidecar", "ffs", "none"] = option(
         values.one_of("sidecar", "ffs", "none"),
         "sidecar",
         Scope.WRITE,
-        doc="How readers find where to split a large file: by a small file beside it, FFS's index blocks, or not.",
+        doc="How readers find the places to split a large file: through a small file next to it, through FFS's "
+        "index blocks, or not at all.",
     )
     checksums: bool = option(
         values.boolean,
         False,
         Scope.WRITE,
-        doc="Whether the small file beside each file has checksums, which reading a batch and `pbio verify` compare.",
+        doc="Whether the small file next to each file has checksums, which batch reads and `pbio verify` compare.",
     )
     write_format: str | Record | None = option(  # noqa: RUF009 - a field, as the others
         values.written_format,
         None,
         Scope.WRITE,
         Scope.TO,
-        doc="The format to write in, exactly: that of a file, with its layout and ID, so that the programs which "
-        "read that file read this one. Columns must be its fields; values that a field does not have are errors.",
+        doc="The exact format to write in: that of a file, with its layout and ID, so programs that read that file "
+        "can read the new one. Columns must be its fields; values that a field cannot hold are errors.",
     )
     nulls: Literal["pointer", "mask", "value", "refuse"] | None = option(
         values.one_of("pointer", "mask", "value", "refuse"),
         None,
         *ENCODES,
-        doc="How a column that may be null is written: as a `pointer` to its type, which readers in C understand; "
-        "with a bit in a hidden field, the `mask`, which is smaller and faster; with `nullValue` in place of "
-        "nulls; or not, `refuse`: a null is an error. The default is `refuse`, on a channel what its type does.",
+        doc="How a column that may be null is written: `pointer`, as a pointer to its type, which readers in C "
+        "understand; `mask`, with a bit in a hidden field, which is smaller and faster; `value`, with `nullValue` "
+        "in place of nulls; or `refuse`, where a null is an error. The default is `refuse`; on a channel, the way "
+        "of its type.",
     )
     null_value: NullValue | None = option(  # noqa: RUF009 - a field, as the others
         null_replacement,
         None,
         *ENCODES,
         doc="What replaces nulls that the type cannot represent: numbers take the number, arrays become empty; "
-        "dates, times and truth values need a value of their own. Reading gives no nulls back: see `nulls`.",
+        "dates, times and truth values need their own values. Reading does not restore the nulls: see `nulls`.",
     )

@@ -91,7 +91,7 @@ class SessionHalf:
 async def listening(
     address: str, serve: Callable[[Peer], Awaitable[None]], limits: GatewayLimits, tls: ssl.SSLContext | None
 ) -> AsyncIterator[str]:
-    """Listen on `HOST:PORT`, of which port 0 is any that is free, and say where. Raises PBIO_NOT_LISTENING."""
+    """Listen on `HOST:PORT` and return the address; port 0 takes any free port. Raises PBIO_NOT_LISTENING."""
     host, port = to_address(address)
     async with Server([Listener(SessionHalf("grid", serve), host, port)], limits, tls) as server:
         yield address_to_text(*server.addresses["grid"])

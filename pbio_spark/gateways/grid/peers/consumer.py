@@ -138,7 +138,7 @@ class GridConsumer:
         limits: GatewayLimits | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> AbstractAsyncContextManager[GridArchive]:
-        """Wait for producers that want to hand over events, as an archive does.
+        """Wait for producers that want to send events, as an archive does.
 
         Args:
             accept: the names of the events that are taken; all if it is None.

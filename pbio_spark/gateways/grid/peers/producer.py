@@ -84,7 +84,7 @@ class GridProducer:
     def listen(
         self, address: str, *, limits: GatewayLimits | None = None, tls: ssl.SSLContext | None = None
     ) -> AbstractAsyncContextManager[str]:
-        """Listen on `HOST:PORT`, of which port 0 is any that is free; the context's value says where."""
+        """Listen on `HOST:PORT`; port 0 takes any free port. The value of the context is the address."""
         return self._listen(address, limits or GatewayLimits(), tls)
 
     @asynccontextmanager

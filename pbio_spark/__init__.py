@@ -13,6 +13,7 @@ its first use, which keeps the import light. The packages below import only thos
     errors     `PbioError`, with a stable code and the facts that help to locate the problem
     extras     optional libraries, and what to install if one is missing
     keywords   misspelled keyword arguments
+    buckets    object stores: paths that name no file, and what to do about their failures
     disk       files that appear whole, and file system failures as PbioErrors
     globs      globs as in Hadoop
     paths      from a path to a file system

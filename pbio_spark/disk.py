@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from pbio_spark.buckets import BUCKETS, failure_hint, refusal_hint
 from pbio_spark.errors import PbioError
 
 if TYPE_CHECKING:
@@ -24,40 +25,43 @@ def refusals(path: str) -> Iterator[None]:
     """Turn a refusal of a file system, after which nothing has happened, into a PbioError.
 
     Raises:
-        PbioError: PBIO_NO_PERMISSION, PBIO_NO_ROOM.
-        OSError: any other failure.
+        PbioError: PBIO_NO_PERMISSION, also for missing credentials; PBIO_NO_ROOM.
+        Exception: any other failure.
     """
     try:
         yield
-    except OSError as error:
+    except PbioError:
+        raise
+    except Exception as error:
         refused = _refusal(path, error)
         if refused is not None:
             raise refused from error
         raise
 
 
-def _refusal(path: str, error: OSError) -> PbioError | None:
-    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-        hint = "check who may read and write there, and whether it is read-only"
+def _refusal(path: str, error: BaseException) -> PbioError | None:
+    of_store = refusal_hint(error)
+    if of_store is not None or isinstance(error, PermissionError) or _number(error) == errno.EROFS:
+        hint = of_store or "check who may read and write there, and whether it is read-only"
         return PbioError("PBIO_NO_PERMISSION", f"not permitted: {_said(error)}", file=path, hint=hint)
-    if error.errno == errno.EFBIG:
+    if _number(error) == errno.EFBIG:
         hint = "write smaller files; the file system, or a limit of the process (`ulimit -f`), allows no larger ones"
         return PbioError("PBIO_NO_ROOM", f"no room: {_said(error)}", file=path, hint=hint)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if _number(error) in (errno.ENOSPC, errno.EDQUOT):
         hint = "free some space and try again; in a channel space, `pbio space vacuum` may free some"
         return PbioError("PBIO_NO_ROOM", f"no room: {_said(error)}", file=path, hint=hint)
     return None
 
 
-_OF_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "r2"})
-"""Protocols of object stores, which have buckets instead of folders."""
+def _number(error: BaseException) -> int | None:
+    return error.errno if isinstance(error, OSError) else None
 
 
 def make_folder(fs: AbstractFileSystem, path: str) -> None:
     """Make a folder and its parents, if the file system has folders. Buckets are not made: the name may be misspelled,
     and fsspec would create any."""
     protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
-    if not protocols & _OF_BUCKETS:
+    if not protocols & BUCKETS:
         fs.makedirs(path, exist_ok=True)
 
 
@@ -80,7 +84,9 @@ PASSING = frozenset({"PBIO_FILE_SYSTEM", "PBIO_NO_PERMISSION", "PBIO_NO_ROOM", U
 def uncertain(path: str, error: Exception) -> PbioError:
     """The error for a write that failed but may have happened."""
     said = f"the file may or may not have been written: {_said(error)}"
-    return PbioError(UNKNOWN, said, file=path, hint="try again: existing files are found")
+    hint = "try again: existing files are found"
+    more = failure_hint(error)
+    return PbioError(UNKNOWN, said, file=path, hint=hint if more is None else f"{hint}; if it fails again, {more}")
 
 
 @contextmanager
@@ -95,8 +101,9 @@ def definite() -> Iterator[None]:
         if error.code != UNKNOWN:
             raise
         cause, where = error.__cause__ or error, error.file or ""
-        refused = _refusal(where, cause) if isinstance(cause, OSError) else None
-        failed = PbioError("PBIO_FILE_SYSTEM", f"the file system failed: {_said(cause)}", file=where)
+        refused = _refusal(where, cause)
+        reason = f"the file system failed: {_said(cause)}"
+        failed = PbioError("PBIO_FILE_SYSTEM", reason, file=where, hint=failure_hint(cause))
         raise refused or failed from cause
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from pbio_spark.buckets import check_key, check_listed, failure_hint, is_raised_by_s3
 from pbio_spark.disk import refusals
 from pbio_spark.errors import PbioError
 
@@ -45,8 +46,9 @@ def locate(path: str | os.PathLike[str], **storage_options: Any) -> tuple[Abstra
 
     Raises:
         PbioError: PBIO_BAD_PATH for an empty path, the working directory, a home, or the root of a file system or
-            bucket: an unset variable gives such paths. PBIO_PATH_NOT_FOUND for an unknown protocol,
-                PBIO_MISSING_EXTRA for one whose library is missing, PBIO_FILE_SYSTEM for one that does not work.
+            bucket: an unset variable gives such paths; and for `//`, `.` and `..` in a bucket. PBIO_PATH_NOT_FOUND
+            for an unknown protocol, PBIO_MISSING_EXTRA for one whose library is missing, PBIO_FILE_SYSTEM for one that
+            does not work.
     """
     text = _text(path)
     local = _local(text)
@@ -108,8 +110,12 @@ def folder_entries(fs: AbstractFileSystem, folder: str) -> dict[str, PathEntry]:
     found: dict[str, PathEntry] = {}
     with trouble(fs, folder):
         if not is_local(fs):
-            listed = (_remote_entry(info) for info in fs.ls(folder, detail=True))
-            return {entry.name: entry for entry in listed if entry.path != folder.rstrip("/")}
+            for info in fs.ls(folder, detail=True):
+                if (entry := _remote_entry(info)).path != folder.rstrip("/"):
+                    found[entry.name] = entry
+                else:
+                    check_listed(full_path(fs, folder), info)
+            return found
         with os.scandir(folder) as names:
             for name in names:
                 try:
@@ -182,44 +188,34 @@ def trouble_at(where: str) -> Iterator[None]:
         raise
     except OSError as error:
         said = error.strerror or str(error) or type(error).__name__
-        if error.errno == errno.ELOOP:
-            raise PbioError(
-                "PBIO_PATH_NOT_FOUND",
-                "the links form a loop",
-                file=where,
-                hint="fix the links, or give the path of the file itself",
-            ) from None
-        if error.errno == errno.ENAMETOOLONG:
-            raise PbioError(
-                "PBIO_PATH_NOT_FOUND",
-                "a name is too long for the file system",
-                file=where,
-                hint="check whether two paths were joined by mistake",
-            ) from None
-        if isinstance(error, NotADirectoryError | FileExistsError):
-            raise PbioError(
-                "PBIO_PATH_NOT_FOUND",
-                "the path leads through a file, which must be a folder",
-                file=where,
-                hint="check whether the path continues after the name of a file",
-            ) from None
-        if isinstance(error, IsADirectoryError):
-            raise PbioError(
-                "PBIO_PATH_NOT_FOUND",
-                "expected a file, found a folder",
-                file=where,
-                hint="give the path of a file in it",
-            ) from None
-        raise PbioError("PBIO_FILE_SYSTEM", f"the file system failed: {said}", file=where) from error
+        if (found := _not_a_path(error)) is not None:
+            reason, hint = found
+            raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=where, hint=hint) from None
+        of_store = failure_hint(error)
+        raise PbioError("PBIO_FILE_SYSTEM", f"the file system failed: {said}", file=where, hint=of_store) from error
     except Exception as error:
         if isinstance(error, TypeError) and "unexpected keyword" in str(error):
             reason = f"the file system does not take this option: {error}"
             hint = "storage options are the arguments of fsspec's file system"
             raise PbioError("PBIO_BAD_OPTION", reason, file=where, hint=hint) from None
-        if type(error).__module__.partition(".")[0] in _OWN and not isinstance(error, TimeoutError):
+        if type(error).__module__.partition(".")[0] in _OWN and not is_raised_by_s3(error):
             raise
-        said = f"{type(error).__name__}: {error}"
-        raise PbioError("PBIO_FILE_SYSTEM", f"the file system failed: {said}", file=where) from error
+        said, of_store = f"{type(error).__name__}: {error}", failure_hint(error)
+        raise PbioError("PBIO_FILE_SYSTEM", f"the file system failed: {said}", file=where, hint=of_store) from error
+
+
+def _not_a_path(error: OSError) -> tuple[str, str] | None:
+    """What is wrong with a path that the file system refuses, and what to do; None for another failure."""
+    if error.errno == errno.ELOOP:
+        return "the links form a loop", "fix the links, or give the path of the file itself"
+    if error.errno == errno.ENAMETOOLONG:
+        return "a name is too long for the file system", "check whether two paths were joined by mistake"
+    if isinstance(error, NotADirectoryError | FileExistsError):
+        reason = "the path leads through a file, which must be a folder"
+        return reason, "check whether the path continues after the name of a file"
+    if isinstance(error, IsADirectoryError):
+        return "expected a file, found a folder", "give the path of a file in it"
+    return None
 
 
 def _text(path: object) -> str:
@@ -357,6 +353,7 @@ def _remote(text: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFile
         depth += -1 if name == ".." else 1
     if depth <= (0 if kind.root_marker else 1):
         raise _refusal("the path is the root of a file system or bucket", text)
+    check_key(url)
     return fs, plain
 
 

@@ -22,6 +22,7 @@ LAYERS = (
     "pbio_spark.errors",
     "pbio_spark.extras",
     "pbio_spark.keywords",
+    "pbio_spark.buckets",
     "pbio_spark.disk",
     "pbio_spark.globs",
     "pbio_spark.paths",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from ecode.suggest import did_you_mean
+from pbio_spark.buckets import check_key
 from pbio_spark.errors import PbioError
 from pbio_spark.globs import compile_glob, expand, is_glob, is_hidden, is_literal, unescape
 from pbio_spark.paths import PathEntry, find_entry, folder_entries, from_where, full_path, locate
@@ -164,7 +165,10 @@ class _Lister:
                 "PBIO_PATH_NOT_FOUND", f"file or folder not found{from_where(self.given)}", file=self.given, hint=hint
             )
         try:
-            roots = sorted({root for glob in expand(self.path) for root in _walk(self.fs, glob)})
+            globs = expand(self.path)
+            for glob in globs:
+                check_key(full_path(self.fs, glob))
+            roots = sorted({root for glob in globs for root in _walk(self.fs, glob)})
         except ValueError as error:
             hint = "a backslash makes the next character literal"
             raise PbioError("PBIO_BAD_PATH", f"the path is not a glob: {error}", file=self.given, hint=hint) from None

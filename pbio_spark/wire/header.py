@@ -34,7 +34,12 @@ def check_header(format: Format, record: bytes) -> int:  # noqa: A002
 
     start = format.header_size
     if not record.startswith(format.id):
-        raise fail(f"the record's format ID is {record[: len(format.id)].hex()}, not {format.id.hex()}", 0)
+        from pbio_spark.wire.foreign import name_frame  # which reads headers
+
+        looks = name_frame(record)
+        error = fail(f"the record's format ID is {record[: len(format.id)].hex()}, not {format.id.hex()}", 0)
+        error.hint = None if looks is None else ": ".join(looks)
+        raise error
     if len(record) < start:
         raise fail(f"the record has {len(record)} bytes, but its header alone needs {start}", 0)
     length = len(record) - start

@@ -56,6 +56,22 @@ class _Head:
         return self.byte_order, self.pointer_size, self.float_format, bool(self.column_major)
 
 
+def body_length(start: bytes) -> int | None:
+    """How many bytes a body has that starts with these, by its own words; None if no body starts so.
+
+    >>> body_length(bytes.fromhex("006c000200000000006402003c000000"))
+    108
+    """
+    if len(start) < _HEADER.size + 4:
+        return None
+    low, mark, version, _, _, high = _HEADER.unpack_from(start)
+    if mark > 1 or version > 2 or start[10] != version or start[11] & 1 != mark:
+        return None
+    length = int(low if version == 0 else low | high << 16)
+    first = int.from_bytes(start[_HEADER.size : _HEADER.size + 2])
+    return length if _HEADER.size < length <= MAX_BODY and first <= length - _HEADER.size else None
+
+
 def body_to_layouts(body: bytes) -> Layouts:
     """Take a body apart, in time and memory proportional to its length. Raises PBIO_BAD_BODY."""
     if len(body) > MAX_BODY:

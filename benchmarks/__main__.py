@@ -1,15 +1,19 @@
-"""`python -m benchmarks [NAME...]`: run benchmarks and print their tables, in Markdown.
+"""`python -m benchmarks [NAME...]`: run benchmarks and print their tables, in Markdown, each line as it is measured.
 
-A name is that of a module, whichever room it lies in: `decode`, `spark_write`.
+A name is that of a module, whichever room it lies in: `decode`, `spark_write`. `--help` lists them all.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import os
 import pkgutil
 import platform
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import benchmarks
@@ -19,9 +23,19 @@ from ecode.suggest import did_you_mean
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
+WIDTHS = (56, 20, 20, 32, 7, 4)
+"""Of the columns: a line is printed before the next one is known. Longer cells are no error."""
+
+SECONDS: dict[str, int] = {}
+"""How long each benchmark takes."""
+
+
 def main() -> None:
     """Run the benchmarks named on the command line, or all of them."""
     known = homes()
+    if {"-h", "--help"} & set(sys.argv):
+        print(f"usage: python -m benchmarks [NAME...]\n\n{listing(known)}")
+        return
     for name in sys.argv[1:]:
         if name not in known:
             sys.exit(f"there is no benchmark '{name}'; {did_you_mean(name, known) or f'known are {sorted(known)}'}")
@@ -29,9 +43,27 @@ def main() -> None:
     for name in sys.argv[1:] or sorted(known):
         module = importlib.import_module(known[name])
         if hasattr(module, "rows"):
-            title = (module.__doc__ or name).partition("\n")[0]
-            print(f"\n### {title}\n")
-            print(to_markdown(list(module.rows())), flush=True)
+            began = time.monotonic()
+            print(f"\n### {title(known[name])}\n")
+            print("\n".join(HEAD), flush=True)
+            for row in module.rows():
+                print(to_markdown(row), flush=True)
+            print(f"\n{name} took {time.monotonic() - began:.0f} s", flush=True)
+
+
+def listing(known: dict[str, str]) -> str:
+    """The names of all benchmarks, their seconds and titles."""
+    lines = [f"{name:12} {SECONDS[name]:4} s  {title(known[name])}" for name in sorted(SECONDS)]
+    return "\n".join([*lines, "", "Seconds are those of a slow machine of two cores; a fast one takes a quarter."])
+
+
+def title(module: str) -> str:
+    """The first line of a module's docstring, without running the module."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or module
+    return text.partition("\n")[0]
 
 
 def homes() -> dict[str, str]:
@@ -50,23 +82,23 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
 
 
-def to_markdown(rows: list[Row]) -> str:
+def to_markdown(row: Row) -> str:
+    """One line of a table.
+
+    >>> " ".join(to_markdown(Row("100 B", "C FFS", 0.5, 1.5, 1_000_000, goal=2.0)).split())
+    '| 100 B | 2 M records/s | 667 k records/s | C FFS | 3.00x | 2x |'
     """
-    >>> print(to_markdown([Row("100 B", "C FFS", 0.5, 1.5, 1_000_000, goal=2.0)]))
-    |       | pbio-spark    | other           |       | ratio | goal |
-    | ----- | ------------- | --------------- | ----- | ----- | ---- |
-    | 100 B | 2 M records/s | 667 k records/s | C FFS | 3.00x | 2x   |
-    """
-    cells = [("", "pbio-spark", "other", "", "ratio", "goal")]
-    for row in rows:
-        ratio = "" if row.theirs is None else f"{row.theirs / row.ours:.2f}x"
-        goal = "" if row.goal is None else f"{row.goal:.2g}x"
-        theirs = "" if row.theirs is None else measure(row, row.theirs)
-        cells.append((row.what, measure(row, row.ours), theirs, row.against, ratio, goal))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
-    lines.insert(1, " | ".join("-" * width for width in widths))
-    return "\n".join(f"| {line} |" for line in lines)
+    ratio = "" if row.theirs is None else f"{row.theirs / row.ours:.2f}x"
+    goal = "" if row.goal is None else f"{row.goal:.2g}x"
+    theirs = "" if row.theirs is None else measure(row, row.theirs)
+    return to_line((row.what, measure(row, row.ours), theirs, row.against, ratio, goal))
+
+
+def to_line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True))} |"
+
+
+HEAD = (to_line(("", "pbio-spark", "other", "", "ratio", "goal")), to_line(["-" * width for width in WIDTHS]))
 
 
 def measure(row: Row, measured: float) -> str:

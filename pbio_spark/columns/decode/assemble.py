@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,26 +27,28 @@ from pbio_spark.columns.decode.plan import (
 )
 
 if TYPE_CHECKING:
-    from pbio_spark.columns.decode.converter import NodeOutput
+    from pbio_spark.columns.decode.runner import Outputs
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = npt.NDArray[np.int32]
 
 
 def assemble(
-    plan: Plan, count: int, outputs: Mapping[int, NodeOutput], status: npt.NDArray[np.int32]
+    plan: Plan, type_: pa.StructType, count: int, outputs: Outputs, status: npt.NDArray[np.int32]
 ) -> pa.RecordBatch:
-    """The record batch of a plan's outputs. Marks records whose text is not UTF-8 in `status`."""
+    """The record batch of a plan's outputs. Marks records whose text is not UTF-8 in `status`.
+
+    Args:
+        type_: of the plan's schema: its columns with their nullability.
+    """
     assembler = _Assembler(outputs, status)
     arrays = [assembler.build(node, count, None, None) for node in plan.nodes]
     # Not from_arrays(names=...): the batch must carry the schema's nullability, and have rows without columns.
-    return pa.RecordBatch.from_struct_array(
-        pa.Array.from_buffers(pa.struct(list(plan.schema)), count, [None], children=arrays)
-    )
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(type_, count, [None], children=arrays))
 
 
 class _Assembler:
-    def __init__(self, outputs: Mapping[int, NodeOutput], status: npt.NDArray[np.int32]) -> None:
+    def __init__(self, outputs: Outputs, status: npt.NDArray[np.int32]) -> None:
         self.outputs = outputs
         self.status = status
 
@@ -58,65 +60,71 @@ class _Assembler:
             present: which places are not empty; None: all.
             rows: the record that each place belongs to; None at the root.
         """
+        outputs = self.outputs
         match node:
-            case Absent(type=type_, value=None):
-                return pa.nulls(count, type_)
-            case Absent(type=type_, value=value):
-                return pa.repeat(pa.scalar(value, type_), count)
+            case Scalar():
+                return self._numbers(node, count, outputs.blocks[node.number, "values"], present, rows)
+            case Text() | Chars():
+                return self._text(node, count, self._valid(node, count, present), rows)
+            case Items():
+                return self._lists(node, count, self._valid(node, count, present), rows)
             case Structure(type=type_, nodes=nodes):
                 children = [self.build(child, count, present, rows) for child in nodes]
                 return pa.Array.from_buffers(type_, count, [bitmap(present)], children=children)
             case Masked(flags=flags, bit=bit, node=inner):
-                is_set = np.frombuffer(self.outputs[flags.number].buffers["values"], np.uint8, count) >> bit & 1
+                is_set = outputs.array((flags.number, "values"), np.uint8, count) >> bit & 1
                 return self.build(inner, count, _both(is_set == 0, present), rows)
-            case Scalar():
-                return self._numbers(node, count, self.outputs[node.number].buffers["values"], present, rows)
             case Deref():
-                output = self.outputs[node.number]
-                there = _both(output.arrays["addresses"] != 0, present)
-                return self.build(node.target, count, there, output.arrays["rows"])
-        output = self.outputs[node.number]
-        valid = _both(output.arrays["valid"].view(np.bool_), present) if has_validity(node) else present
-        offsets = output.buffers["offsets"]
-        if isinstance(node, Items):
-            return self._lists(node, count, valid, offsets, output, rows)
-        data = output.buffers["data"].slice(0, output.used)
-        array = pa.Array.from_buffers(node.type, count, [bitmap(valid), offsets, data])
+                there = _both(outputs.array((node.number, "addresses"), np.int64, count) != 0, present)
+                return self.build(node.target, count, there, outputs.rows[node.number])
+            case Absent(type=type_, value=None):
+                return pa.nulls(count, type_)
+            case Absent(type=type_, value=value):
+                return pa.repeat(pa.scalar(value, type_), count)
+
+    def _valid(self, node: Text | Chars | Items, count: int, present: Mask | None) -> Mask | None:
+        if not has_validity(node):
+            return present
+        return _both(self.outputs.array((node.number, "valid"), np.bool_, count), present)
+
+    def _text(self, node: Text | Chars, count: int, valid: Mask | None, rows: Rows | None) -> pa.Array:
+        blocks, used = self.outputs.blocks, self.outputs.used[node.number]
+        data = blocks[node.number, "data"].slice(0, used)
+        array = pa.Array.from_buffers(node.type, count, [bitmap(valid), blocks[node.number, "offsets"], data])
         # Bytes below 128 are UTF-8 wherever strings are cut.
-        if pa.types.is_string(node.type) and not node.is_latin and np.frombuffer(data, np.int8).min(initial=0) < 0:
+        if used and not node.is_latin and np.minimum.reduce(np.frombuffer(data, np.int8)) < 0:
             self._check_text(node, array, rows)
         return array
 
-    def _lists(
-        self, node: Items, count: int, valid: Mask | None, offsets: pa.Buffer, output: NodeOutput, rows: Rows | None
-    ) -> pa.Array:
-        marked = None if node.marks is None else self._marked(node.marks, output.used, offsets, count)
+    def _lists(self, node: Items, count: int, valid: Mask | None, rows: Rows | None) -> pa.Array:
+        outputs, number = self.outputs, node.number
+        used, offsets = outputs.used[number], outputs.blocks[number, "offsets"]
+        marked = None if node.marks is None else self._marked(node.marks, used, offsets, count)
         if is_contiguous(node):
             assert isinstance(node.item, Scalar)
             owners = None
             if node.item.symbols or node.item.conversion.is_checked:
                 lengths = np.diff(np.frombuffer(offsets, np.int32)).astype(np.int64)
                 owners = np.repeat(np.arange(count, dtype=np.int32) if rows is None else rows, lengths)
-            items = self._numbers(node.item, output.used, output.buffers["data"], marked, owners)
+            items = self._numbers(node.item, used, outputs.blocks[number, "data"], marked, owners)
         else:
-            items = self.build(node.item, output.used, marked, output.arrays["rows"])
+            items = self.build(node.item, used, marked, outputs.rows[number])
         if len(node.extents) > 1:
-            return nested_lists(
-                node.type, [output.arrays[f"extents{d}"] for d in range(len(node.extents))], valid, items
-            )
+            extents = [outputs.array((number, f"extents{d}"), np.int32, count) for d in range(len(node.extents))]
+            return nested_lists(node.type, extents, valid, items)
         return pa.Array.from_buffers(node.type, count, [bitmap(valid), offsets], children=[items])
 
     def _marked(self, marks: Items, used: int, offsets: pa.Buffer, count: int) -> Mask | None:
         """Which elements of all arrays are not null; without marks, all."""
-        output = self.outputs[marks.number]
-        if not output.used:
+        outputs, number = self.outputs, marks.number
+        if not outputs.used[number]:
             return None
         lengths, marked = (
             np.diff(np.frombuffer(buffer, np.int32, count + 1)).astype(np.int64)
-            for buffer in (offsets, output.buffers["offsets"])
+            for buffer in (offsets, outputs.blocks[number, "offsets"])
         )
         is_marked = marked == lengths
-        said = np.frombuffer(output.buffers["data"], np.uint8, output.used)[np.repeat(is_marked, marked)]
+        said = outputs.array((number, "data"), np.uint8, outputs.used[number])[np.repeat(is_marked, marked)]
         there = np.ones(used, np.bool_)
         there[np.repeat(is_marked, lengths)] = said == 0
         return there
@@ -130,6 +138,8 @@ class _Assembler:
         rows: Rows | None,
     ) -> pa.Array:
         validity = bitmap(present)
+        if node.is_as_stored:
+            return pa.Array.from_buffers(node.type, count, [validity, values])
         if node.symbols:
             return self._symbols(node, np.frombuffer(values, np.int64, count), present, rows)
         if pa.types.is_boolean(node.type):
@@ -158,6 +168,8 @@ class _Assembler:
         return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32(), mask=mask), known).cast(node.type)
 
     def _check_text(self, node: Text | Chars, array: pa.Array, rows: Rows | None) -> None:
+        if not pa.types.is_string(node.type):
+            return
         try:
             array.validate(full=True)
         except pa.ArrowInvalid:
@@ -205,6 +217,6 @@ def nested_lists(
 
 def bitmap(mask: npt.NDArray[Any] | None) -> pa.Buffer | None:
     """Arrow's validity bits; None if everything is valid."""
-    if mask is None or mask.all():
+    if mask is None or np.count_nonzero(mask) == len(mask):
         return None
     return pa.py_buffer(np.packbits(mask, bitorder="little"))

@@ -55,6 +55,11 @@ class Scalar:
         """The form that a kernel stores; see `Conversion`."""
         return "int64" if self.conversion.store == "symbol" else self.conversion.store
 
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether the stored numbers are the column's memory, and all of them fit."""
+        return not self.conversion.is_checked and self.conversion.store not in ("bool", "binary", "symbol")
+
 
 @dataclass(frozen=True, slots=True)
 class Text:

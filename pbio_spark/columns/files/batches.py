@@ -21,7 +21,7 @@ from pbio_spark.columns.files.chunks import DAMAGE, Chunk
 from pbio_spark.columns.files.compile import compile_converter
 from pbio_spark.columns.files.left_out import LeftOut
 from pbio_spark.columns.files.names import warn_of_new_columns
-from pbio_spark.columns.files.null_check import unexpected_nulls
+from pbio_spark.columns.files.null_check import forbids_nulls, unexpected_nulls
 from pbio_spark.columns.files.plan import FilePart, ReadPlan
 from pbio_spark.columns.programs.routes import rejection_to_error
 from pbio_spark.errors import PbioError, after_record
@@ -51,6 +51,7 @@ class BatchMaker:
         self._left_out = LeftOut()
         self._data_schema = plan.selection.data_schema
         self._decoders: dict[int, AnyDecoder | Rejection] = {}
+        self._forbids_nulls = forbids_nulls(self._data_schema)
         self._is_ordered = plan.selection.request is not None and plan.selection.request.ordered
         given = (getattr(converter, "statics", None) for converter in plan.converters.values())
         self._state: Statics = next((statics for statics in given if statics is not None), {})
@@ -197,7 +198,7 @@ class BatchMaker:
 
     def _checked(self, decoded: Decoded, form: Format) -> Decoded:
         """The decoded batch, with records that have nulls where the schema allows none marked as bad."""
-        found = unexpected_nulls(decoded.batch)
+        found = unexpected_nulls(decoded.batch) if self._forbids_nulls else None
         if not found:
             return decoded
         errors = dict(decoded.errors)
@@ -303,6 +304,9 @@ class BatchMaker:
     ) -> pa.RecordBatch:
         """Add the special columns to those of the records."""
         selection = self.plan.selection
+        # A batch without columns, and one without a record, may have another number of rows.
+        if data.num_rows == len(kept) and data.num_columns and data.schema == selection.schema:
+            return data
         columns: dict[str, Any] = dict(zip(data.schema.names, data.columns, strict=True))
         for name, value in zip(selection.partition_columns, self.part.partition, strict=True):
             columns[name] = pa.repeat(value, len(kept))

@@ -14,6 +14,17 @@ import pyarrow as pa
 Rows = npt.NDArray[np.int64]
 
 
+def forbids_nulls(schema: pa.Schema) -> bool:
+    """Whether a schema forbids a null anywhere.
+
+    >>> forbids_nulls(pa.schema([("x", pa.list_(pa.int32()))]))
+    False
+    >>> forbids_nulls(pa.schema([("x", pa.list_(pa.field("element", pa.int32(), nullable=False)))]))
+    True
+    """
+    return any(not field.nullable or _is_strict(field.type) for field in schema)
+
+
 def unexpected_nulls(batch: pa.RecordBatch) -> dict[int, str]:
     """The rows of a batch with a null that its schema forbids, each with the path of the first one.
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 import struct
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from ecode.native.table import address_of
+from ecode.types import FLOAT64, INT32, STRING, Array, Field, Pointer, Ref, Struct
+from ecode.types import record as record_type
+from pbio_spark.columns.decode.converter import Decoder, Int64s, plan_to_converter
+from pbio_spark.columns.decode.planner import format_to_plan
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
+from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.formats.arrow.schema import DEFAULT, Presentation, record_to_arrow
+from pbio_spark.formats.layout import record_to_format
 from pbio_spark.testing import strategies
 from pbio_spark.wire import VALUE_COST, decode, encode, room_of
 from tests.columns.encode.test_generate import encode_rows
@@ -213,3 +223,64 @@ def test_lists_without_elements_are_bounded(is_null: bool) -> None:
     many = [cubes(most // 4, 0, 0, is_null=is_null)] * 100
     with pytest.raises(OverflowError):
         decode_records(CUBES, many, checked=True)
+
+
+def addresses(form: Format, records: list[bytes]) -> tuple[npt.NDArray[np.uint8], Int64s, Int64s]:
+    """Memory that holds records one after the other, where each begins after its header, and where it ends."""
+    memory = np.frombuffer(b"".join(records), np.uint8)
+    lengths = np.array([len(record) for record in records], np.int64)
+    ends = address_of(memory) + np.cumsum(lengths)
+    return memory, ends - lengths + form.header_size, ends
+
+
+NESTED = record_to_format(
+    record_type(
+        "nested",
+        [
+            Field("n", INT32),
+            Field("v", Array(FLOAT64, ("n",))),
+            Field("s", STRING),
+            Field("a", Array(Ref("pair"), ("n",))),
+            Field("p", Pointer(Ref("pair"))),
+        ],
+        [Struct("pair", (Field("k", INT32), Field("t", STRING)))],
+    )
+)
+LONGER = st.lists(strategies.values(NESTED), min_size=1, max_size=3)
+
+
+@given(LONGER, LONGER, st.integers(1, 2000))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_decoder_that_has_seen_few_elements_reads_many(few: list[Any], many: list[Any], times: int) -> None:
+    """The room for elements is that of the batch before: what does not fit is decoded again."""
+    converter = plan_to_converter(format_to_plan(NESTED, ColumnSpec(record_to_arrow(NESTED.record))), fused=False)
+    decoder = Decoder(converter)
+    for values, repeated in ((few, 1), (many, times), (few, times)):
+        records = [encode(NESTED, value) for value in values]
+        _memory, starts, ends = addresses(NESTED, records * repeated)
+        decoded = decoder.decode(starts, ends)
+        decoded.batch.validate(full=True)
+        assert not decoded.status.any()
+        rows = [record_to_row(NESTED, decode(NESTED, record, text=None), DEFAULT) for record in records]
+        assert same(decoded.batch.to_pylist(), rows * repeated)
+
+
+def test_what_is_decoded_again_is_not_counted_twice() -> None:
+    """48 strings that share their bytes become 48 times these: allowed, but not twice that."""
+    names = [f"s{i}" for i in range(48)]
+    form = record_to_format(record_type("shared", [Field(name, STRING) for name in names]))
+
+    def shared(text: str) -> bytes:
+        made = bytearray(encode(form, {name: text if name == "s0" else None for name in names}))
+        first = form.header_size
+        made[first : first + 8 * len(names)] = made[first : first + 8] * len(names)
+        return bytes(made)
+
+    decoder = Decoder(plan_to_converter(format_to_plan(form, ColumnSpec(record_to_arrow(form.record))), fused=False))
+    for text in ("short", "long" * 100_000):
+        row = decode(form, shared(text))
+        assert set(row.values()) == {text}
+        _memory, starts, ends = addresses(form, [shared(text)])
+        decoded = decoder.decode(starts, ends)
+        assert not decoded.status.any()
+        assert decoded.batch.to_pylist() == [row]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from ecode.native.table import address_of
-from pbio_spark.columns.decode.converter import BATCH_ROOM
+from pbio_spark.columns.decode.runner import BATCH_ROOM
 from pbio_spark.columns.files.chunks import DAMAGE, FIRST_WINDOW, MOST_BYTES, UNKNOWN_FORMAT, Chunker
 from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, BatchLimits, FilePart
 from pbio_spark.columns.files.read import read_batches

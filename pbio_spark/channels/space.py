@@ -355,7 +355,7 @@ class ChannelSpace:
         delivery: Literal["async", "sync"] = "async",
         sync_timeout: float | timedelta = SYNC_TIMEOUT,
     ) -> Published:
-        """`publish`, to the channels that `find` finds."""
+        """Like `publish`, for the channels that `find` returns."""
         seconds = seconds_to_wait(delivery, sync_timeout)
         if not isinstance(submissions, Iterable):
             reason = f"expected a list of submissions, not {type(submissions).__name__}"
@@ -376,13 +376,13 @@ class ChannelSpace:
         return published
 
     def find(self, name: AnyChannel) -> ChannelInfo:
-        """What is known about a channel, without reading the log. Raises PBIO_UNKNOWN_CHANNEL."""
+        """The known state of a channel, without reading the log. Raises PBIO_UNKNOWN_CHANNEL."""
         with self.history.lock:
             return self._info(name, self.history.state)
 
     @suggesting
     def vacuum(self, *, grace: timedelta = timedelta(days=1), linger: timedelta = timedelta(days=1)) -> Removed:
-        """Remove what the `keep` of channels allows, and files that nothing needs; see `retention.vacuum`."""
+        """Remove events beyond the `keep` of their channels, and files that nothing needs; see `retention.vacuum`."""
         return vacuum(self.history, self.folder, grace, linger)
 
     def compact(self, *, small: int = 1 << 20, target: int = 64 << 20) -> int:

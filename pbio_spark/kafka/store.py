@@ -83,7 +83,7 @@ class KafkaStore:
         return str(self.address) if self._reader.is_open else f"{self.address} (there is no such topic)"
 
     def get(self, format_id: bytes) -> Format | None:
-        """Raises PBIO_BAD_BODY, PBIO_BAD_ID or PBIO_FORMAT_CONFLICT if all that has the ID is unusable."""
+        """Raises PBIO_BAD_BODY, PBIO_BAD_ID or PBIO_FORMAT_CONFLICT if all messages with the ID are unusable."""
         with self._own():
             if format_id not in self._known:
                 self._catch_up()

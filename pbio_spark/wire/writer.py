@@ -155,7 +155,7 @@ class FileWriter:
         self._file.write(record_to_item(record))
 
     def flush(self) -> None:
-        """Hands what is written to the file system; an index block that is not full waits."""
+        """Passes the written data to the file system; an incomplete index block waits."""
         self._file.flush()
 
     def close(self) -> None:

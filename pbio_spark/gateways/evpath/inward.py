@@ -51,7 +51,7 @@ class ThinGateway:
         await self._committer.stop()
 
     async def serve(self, peer: Peer) -> None:
-        """Publish what a connection sends, until it ends or fails, or the gateway stops."""
+        """Publish the events of a connection until it ends or fails, or the gateway stops."""
         stream = ThinStream(str(peer), most_bytes=peer.limits.frame, most_formats=self._settings.formats)
         connection = _Connection(self, peer, stream)
         try:

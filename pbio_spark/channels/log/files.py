@@ -8,9 +8,11 @@ writers could both believe that they were first.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, cast
 
 from fsspec.implementations.local import LocalFileSystem
 
@@ -40,6 +42,9 @@ Path: TypeAlias = "str | os.PathLike[str]"
 CONDITIONAL = {"s3", "s3a", "memory"}
 """Protocols whose file systems create a file only if it is new, in one step. The memory file system does so for the
 threads of one process."""
+
+MOST_IN_MEMORY = 64 << 20
+"""The bytes of the largest file that is kept in memory when it is fetched from a store; larger ones go to a disk."""
 
 _OF_SPACES = ("source", "concentrator", "concentrator_timeout", "exist_ok")
 """The other arguments for opening a space: a misspelled one would go to fsspec."""
@@ -141,6 +146,23 @@ class Folder:
         """A binary file to read. Raises FileNotFoundError."""
         with self._asking(name):
             return open_file(self.path(name), "PBIO_BAD_LOG") if self.is_local else self._fs.open(self.path(name), "rb")
+
+    @contextmanager
+    def fetched(self, name: str) -> Iterator[BinaryIO | None]:
+        """A file to read in any order and more than once, on this machine: from a store it is copied. None if it does
+        not exist."""
+        with ExitStack() as stack:
+            found: BinaryIO | None = None
+            with suppress(FileNotFoundError), self._asking(name):
+                source = stack.enter_context(self.open(name))
+                if self.is_local:
+                    found = source
+                else:
+                    copy = stack.enter_context(SpooledTemporaryFile(MOST_IN_MEMORY))
+                    shutil.copyfileobj(source, copy, 1 << 20)
+                    found = cast("BinaryIO", copy)
+            with self._asking(name):
+                yield found
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes; None if it does not exist."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from os import SEEK_END
+from typing import BinaryIO
 
 from pbio_spark.channels.commits.checked import VERIFY, bad
 from pbio_spark.channels.commits.commit import Compact, Create, Data
@@ -24,7 +27,7 @@ from pbio_spark.wire import MAGIC, Item, ItemKind, Scanner, decode
 
 
 def problems(space: ChannelSpace) -> Iterator[PbioError]:
-    """Problems of the log, then of the events of sound commits, then of the rest.
+    """Problems of the log, then of the files of sound commits, then of the rest. Each file is fetched once.
 
     Nothing is reported after an invalid commit, since nothing can be known there.
     """
@@ -64,10 +67,25 @@ def _problems(space: ChannelSpace) -> Iterator[PbioError]:
             yield PbioError("PBIO_BAD_LOG", f"commit {state.version + 1} is missing, but commit {lost[0]} exists")
         for version in checkpoints:
             yield PbioError("PBIO_BAD_LOG", f"commit {version} is missing, but a checkpoint of it exists")
+    parts: dict[str, list[tuple[int, int]]] = {}
     for version in range(1, state.version + 1):
-        yield from _entry_problems(space, version, state, places)
+        entry = space.history.entry(version)
+        match None if entry is None else entry.change:
+            case Create(_, format_id):
+                try:
+                    stored_format(format_id, space.formats)
+                except PbioError as error:
+                    yield error
+            case Data(_, files):
+                for number, file in enumerate(files):
+                    parts.setdefault(places.get(file.path, (file.path, 0))[0], []).append((version, number))
     for path in sorted({places.get(path, (path, 0))[0] for path in named}):
-        yield from _footer_problems(space, path)
+        parts.setdefault(path, [])
+    for path, own in parts.items():
+        try:
+            yield from _file_problems(space, path, _parts(space, own, state, places))
+        except PbioError as error:
+            yield error.at(file=path)
     for path in subscribers.files(space.folder):
         try:
             found = subscribers.read_file(space.folder, path)
@@ -90,58 +108,80 @@ def leftovers(space: ChannelSpace) -> list[str]:
     return sorted(found)
 
 
-def _entry_problems(
-    space: ChannelSpace, version: int, state: State, places: Mapping[str, tuple[str, int]]
-) -> Iterator[PbioError]:
-    entry = space.history.entry(version)
-    match None if entry is None else entry.change:
-        case Create(_, format_id):
-            try:
-                stored_format(format_id, space.formats)
-            except PbioError as error:
-                yield error
-        case Data() as data:
-            groups = list(space.history.groups(data))
-            for number, file in enumerate(data.files):
-                here = [group for group in groups if group.file == number]
-                if not is_alive({group.channel for group in here}, version, state):
-                    continue
-                path, shift = places.get(file.path, (file.path, None))
-                try:
-                    _check_file(space, path, shift, file.bytes, here)
-                except PbioError as error:
-                    yield error.at(file=path)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one commit says of a data file.
+
+    Attributes:
+        length: of the file as it was committed.
+        shift: of its items, if it is a part of another file.
+        groups: of its events.
+    """
+
+    length: int
+    shift: int | None
+    groups: list[Group]
 
 
-def _check_file(space: ChannelSpace, path: str, shift: int | None, length: int, groups: list[Group]) -> None:
-    """Raise the first problem of a data file, or of its description in a commit.
+def _parts(
+    space: ChannelSpace, own: Iterable[tuple[int, int]], state: State, places: Mapping[str, tuple[str, int]]
+) -> Iterator[_Part]:
+    """What commits say of a data file: those with events of channels that still exist.
 
     Args:
-        shift: of its items, if it is a part of another file.
-        length: of the file as it was committed.
+        own: the commits, and the number of the file in each.
     """
-    size = space.folder.size(path)
-    if size is None:
+    groups: list[Group] = []
+    last = 0
+    for version, number in own:
+        entry = space.history.entry(version)
+        if entry is None or not isinstance(entry.change, Data):
+            continue
+        if version != last:
+            groups, last = list(space.history.groups(entry.change)), version
+        here = [group for group in groups if group.file == number]
+        if is_alive({group.channel for group in here}, version, state):
+            file = entry.change.files[number]
+            yield _Part(file.bytes, places.get(file.path, (file.path, None))[1], here)
+
+
+def _file_problems(space: ChannelSpace, path: str, parts: Iterable[_Part]) -> Iterator[PbioError]:
+    """Errors of a data file, which is fetched once: of the events that commits say it has, then of its footer."""
+    with space.folder.fetched(path) as source:
+        for part in parts:
+            try:
+                _check_part(space, path, source, part)
+            except PbioError as error:
+                yield error.at(file=path)
+        if source is not None:
+            yield from _footer_problems(space.folder.path(path), source)
+
+
+def _check_part(space: ChannelSpace, path: str, source: BinaryIO | None, part: _Part) -> None:
+    """Raise the first problem of a data file, or of its description in a commit."""
+    if source is None:
         bad("a data file that the log names is missing")
+    size, length, shift = source.seek(0, SEEK_END), part.length, part.shift
     if (size != length) if shift is None else (size < length + shift):
         bad(f"the data file has {size} bytes instead of {length}")
-    with space.folder.open(path) as source:
-        scanner = Scanner(source, path, offset=0 if shift is None else shift + len(MAGIC))
-        records = [item for item in scanner.items(length + (shift or 0)) if item.kind is ItemKind.DATA]
-        for group in groups:
-            group.resolved()
-            items = records[group.ordinal : group.ordinal + group.count]
-            _check_group(space, scanner, group, shift or 0, items)
+    scanner = Scanner(source, path, offset=0 if shift is None else shift + len(MAGIC))
+    records = [item for item in scanner.items(length + (shift or 0)) if item.kind is ItemKind.DATA]
+    for group in part.groups:
+        group.resolved()
+        items = records[group.ordinal : group.ordinal + group.count]
+        _check_group(space, scanner, group, shift or 0, items)
 
 
-def _footer_problems(space: ChannelSpace, path: str) -> Iterator[PbioError]:
+def _footer_problems(where: str, source: BinaryIO) -> Iterator[PbioError]:
     """Errors in the footer of a data file. Files with bad events, which are problems of their own, are skipped."""
-    size = space.folder.size(path)
-    if size is None:
-        return
-    where = space.folder.path(path)
+    size = source.seek(0, SEEK_END)
+
+    def read(start: int, length: int) -> bytes:
+        source.seek(start)
+        return source.read(length)
+
     try:
-        footer = read_footer(lambda start, length: space.folder.read_part(path, start, length), size)
+        footer = read_footer(read, size)
     except DamagedFooterError as error:
         hint = "no event is lost, but filters skip nothing of the file; restore it from a copy of the space"
         reason = f"the footer of the file {error}"
@@ -149,8 +189,7 @@ def _footer_problems(space: ChannelSpace, path: str) -> Iterator[PbioError]:
         return
     if footer is None:
         return
-    with space.folder.open(path) as source:
-        found = file_to_footer(source, where, int(footer.offsets[-1]), footer.offsets[:-1].tolist())
+    found = file_to_footer(source, where, int(footer.offsets[-1]), footer.offsets[:-1].tolist())
     if found is None:
         return
     hint = "filters may miss events: read with skipBlocks=false, and restore the file from a copy of the space"

@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -33,6 +35,7 @@ from pbio_spark.channels.footers.footer import (
     read_footer,
 )
 from pbio_spark.channels.footers.making import file_to_footer
+from pbio_spark.channels.log.files import Folder
 from pbio_spark.errors import PbioError
 from pbio_spark.wire.hints.ranges import Ranges
 from tests.channels.spaces import again
@@ -283,6 +286,36 @@ def test_a_check_finds_what_is_false(readings: ChannelSpace) -> None:
             assert kept(readings) == LARGE  # the log has other events, and counts
         log.write_text(text)
         false(footer, path)
+
+
+@pytest.mark.parametrize("root", ["", "memory://checked/"])
+def test_a_check_fetches_each_file_once(readings: ChannelSpace, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit(readings)
+    checked = again(readings)
+    if root:
+        memory = fsspec.filesystem("memory")
+        memory.put(readings.root, f"/checked/{readings.id}", recursive=True)
+        checked = ChannelSpace.open(f"{root}{readings.id}")
+    assert any(footer_of(path) is not None for path in data_files(readings))
+    fetched: list[str] = []
+    for method in ("open", "read_part"):
+        original = getattr(Folder, method)
+
+        def counted(self: Folder, name: str, *said: int, original: Any = original) -> Any:
+            fetched.append(name)
+            return original(self, name, *said)
+
+        monkeypatch.setattr(Folder, method, counted)
+    assert list(problems(checked)) == []
+    files = [name for name in fetched if name.startswith("data/")]
+    assert sorted(files) == sorted(f"data/{path.name}" for path in data_files(readings))
+    for path in data_files(readings):
+        path.unlink()
+        if root:
+            memory.rm_file(f"/checked/{readings.id}/data/{path.name}")
+    missing = list(problems(checked))
+    assert missing
+    assert all("missing" in problem.reason for problem in missing)
 
 
 def test_footers_are_read_from_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,8 @@ class ChannelOptions(ReadOptions):
         values.text,
         None,
         Scope.WRITE,
-        doc="With `txnVersion`: a name under which numbered writes are published once, however often they are retried.",
+        doc="With `txnVersion`: a name under which numbered writes are published once, no matter how often they "
+        "are retried.",
     )
     txn_version: int | None = option(
         values.whole,

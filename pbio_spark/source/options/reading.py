@@ -102,7 +102,7 @@ class ReadOptions(FormatOptions):
         values.size,
         None,
         *READS,
-        doc="About how many bytes one task reads; by default 128 MB of files, 32 MB of channels.",
+        doc="Approximately how many bytes one task reads; by default 128 MB of files or 32 MB of channels.",
     )
     scan_limit: int = option(
         values.size,
@@ -122,7 +122,7 @@ class ReadOptions(FormatOptions):
     )
     records_per_batch: int = option(values.positive, 32768, *READS, doc="The most records in one Arrow batch.")
     max_batch_bytes: int = option(
-        values.size, 16 << 20, *READS, doc="About the most bytes of records in one Arrow batch."
+        values.size, 16 << 20, *READS, doc="The approximate limit of bytes of records in one Arrow batch."
     )
     recursive_field_max_depth: int = option(
         values.depth,
@@ -178,8 +178,8 @@ class ReadOptions(FormatOptions):
         *WRITES,
         doc="E-code that fills a record of one type (`old`, `to` or `output`) from one of another (`new`, `from` "
         "or `input`). For reading, these take precedence over the transforms that formats carry. For writing, the "
-        "format carries them (as `old` and `new`), to formats in `formatStore` or, in a channel space, in the "
-        "space.",
+        "format carries them (as `old` and `new`); the formats that they lead to are in `formatStore` or, for a "
+        "channel, in the space.",
     )
     on_reject: Literal["fail", "drop", "corrupt"] = option(
         values.one_of("fail", "drop", "corrupt"),
@@ -222,18 +222,18 @@ class ReadOptions(FormatOptions):
         values.positive, None, Scope.STREAM, doc="The most files that one micro-batch reads from."
     )
     max_bytes_per_trigger: int | None = option(
-        values.size, None, Scope.STREAM, doc="About how many bytes one micro-batch reads; at least one record."
+        values.size, None, Scope.STREAM, doc="Approximately how many bytes one micro-batch reads; at least one record."
     )
     max_file_age: float = option(
         values.seconds,
         604800.0,
         Scope.STREAM,
-        doc="How long after its last change a file is remembered and may grow. A file that is older than the newest "
-        "one by more than that is no longer looked at.",
+        doc="How long after its last change a file is remembered and may grow. The stream no longer looks at a "
+        "file that is older than the newest one by more than this time.",
     )
     on_new_format: Literal["ignore", "log", "fail"] = option(
         values.one_of("ignore", "log", "fail"),
         "log",
         Scope.STREAM,
-        doc="What happens when a format appears that is new to the stream; except for `fail`, its records are read.",
+        doc="What happens when the stream meets a new format. Its records are read, except with `fail`.",
     )

@@ -67,13 +67,13 @@ class WriteOptions(ChannelOptions):
         *ENCODES,
         doc="How a column that may be null is written: `pointer`, as a pointer to its type, which readers in C "
         "understand; `mask`, with a bit in a hidden field, which is smaller and faster; `value`, with `nullValue` "
-        "in place of nulls; or `refuse`, where a null is an error. The default is `refuse`; on a channel, the way "
-        "of its type.",
+        "in place of nulls; or `refuse`, where a null is an error. The default is `refuse`, or on a channel the "
+        "way in which its type marks nulls.",
     )
     null_value: NullValue | None = option(  # noqa: RUF009 - a field, as the others
         null_replacement,
         None,
         *ENCODES,
         doc="What replaces nulls that the type cannot represent: numbers take the number, arrays become empty; "
-        "dates, times and truth values need their own values. Reading does not restore the nulls: see `nulls`.",
+        "dates, times and booleans need their own values. Reading does not restore the nulls: see `nulls`.",
     )

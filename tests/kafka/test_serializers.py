@@ -7,11 +7,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pbio_spark as pbio
 from pbio_spark import FolderStore, Format, MemoryStore, PbioDeserializer, PbioError, PbioSerializer, evolve
 from pbio_spark.kafka.store import KafkaStore
+from pbio_spark.wire import ItemKind, Scanner
 from tests.kafka.test_store import make
 
 OLD = Format.of(pbio.parse_record({"Load": {"host": "string", "load": "float64"}}))
@@ -193,3 +195,24 @@ def test_a_folder_is_a_store_by_its_path(tmp_path: Path) -> None:
 def test_none_is_told_what_has_nulls() -> None:
     with pytest.raises(PbioError, match=r"None cannot be stored as float64.*\*float64"):
         PbioSerializer(OLD, MemoryStore())({"host": "a", "load": None})
+
+
+@pytest.mark.parametrize("nulls", ["mask", "pointer"])
+def test_a_null_array_is_not_an_empty_one(tmp_path: Path, nulls: str) -> None:
+    """As tables have it, whatever represents nulls."""
+    types = [pa.binary(), pa.list_(pa.int32()), pa.string(), pa.list_(pa.binary()), pa.struct([("y", pa.binary())])]
+    schema = pa.schema([(f"c{number}", type_) for number, type_ in enumerate(types)])
+    rows = [
+        {"c0": b"ab", "c1": [1, None], "c2": "q", "c3": [b"a", None, b""], "c4": {"y": None}},
+        {"c0": None, "c1": None, "c2": None, "c3": None, "c4": None},
+        {"c0": b"", "c1": [], "c2": "", "c3": [], "c4": {"y": b""}},
+    ]
+    path = tmp_path / "a.ffs"
+    with pbio.open_writer(path, schema, nulls=nulls) as writer:
+        writer.write(pa.Table.from_pylist(rows, schema))
+    assert list(pbio.read(path)) == rows
+    with path.open("rb") as source:
+        scanner = Scanner(source, str(path))
+        records = [scanner.read(item) for item in scanner.items() if item.kind is ItemKind.DATA]
+    store = MemoryStore(scanner.formats.values())
+    assert [PbioDeserializer(store)(one) for one in records] == rows

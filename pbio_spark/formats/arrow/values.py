@@ -73,7 +73,8 @@ def _structure(columns: Sequence[SchemaColumn], way: Way) -> Change:
     changes = {}
     for column in columns:
         names = (column.field.name, column.name)
-        counts = _controls(column.type) if is_shown else []
+        # Of a field that a bit marks as null, `decode` has None for a null only.
+        counts = _controls(column.type) if is_shown and column.field.notes.null_bit is None else []
         changes[names[not is_shown]] = names[is_shown], way(column), column.arrow, counts
 
     def change(values: Any) -> Any:
@@ -190,7 +191,7 @@ def _controls(type_: Type) -> list[str]:
 
 
 def _emptied(value: Any) -> Any:
-    """Arrays without elements, for which `decode` has None, since they take no room."""
+    """Arrays without elements, for which `decode` has None unless a bit marks the field as null: they take no room."""
     return [] if value is None else [_emptied(inner) for inner in value]
 
 

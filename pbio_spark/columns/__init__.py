@@ -8,6 +8,7 @@ encode    Arrow batches -> record bytes
 programs  E-code between records and rows: transforms and filters
 files     files -> batches of one schema, bad records by mode
 rows      Python rows -> Arrow batches
+row_encoder  few rows -> records, without Arrow
 values    records as binary values, both ways
 checksums  the CRC-32 of each of many records
 
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
         struct_at,
         suggestion,
     )
+    from pbio_spark.columns.row_encoder import RowEncoder, format_to_row_encoder
     from pbio_spark.columns.rows import Rows, check_rows, rows_to_batch, with_row
     from pbio_spark.columns.values import ValueReader, structs_to_values
 
@@ -152,6 +154,8 @@ __all__ = [
     "NullValue",
     "null_replacement",
     "schema_to_symbols",
+    "RowEncoder",
+    "format_to_row_encoder",
     "Rows",
     "check_rows",
     "rows_to_batch",
@@ -216,6 +220,7 @@ _HOMES = {
         "struct_at",
         "suggestion",
     ),
+    "row_encoder": ("RowEncoder", "format_to_row_encoder"),
     "rows": ("Rows", "check_rows", "rows_to_batch", "with_row"),
     "values": ("ValueReader", "structs_to_values"),
 }

@@ -52,9 +52,9 @@ def group(batch: pa.RecordBatch, channels: Int64s, submission: Submission) -> tu
     Otherwise as `concentrate`.
     """
     columns = submission.columns
-    event_time = NO_TIME if submission.event_time is None else to_microseconds(submission.event_time)
     if columns == Columns():
-        return None, _one(len(channels), channels, submission, event_time)
+        return None, one_group(channels, submission)
+    event_time = _event_time(submission)
     producers, names = _producers(batch, submission)
     numbers = None if columns.sequence is None else _numbers(batch, columns.sequence)
     if numbers is not None and (producers == NO_NUMBER).any():
@@ -89,8 +89,13 @@ def group(batch: pa.RecordBatch, channels: Int64s, submission: Submission) -> tu
     return order, Groups(rows, (), names, sequences, event_times)
 
 
-def _one(count: int, channels: Int64s, submission: Submission, event_time: int) -> Groups:
-    """The group of all rows."""
+def one_group(channels: Int64s, submission: Submission) -> Groups:
+    """The group of all rows, if they have one channel and no columns for what a submission says. Raises PBIO_BAD_VALUE.
+
+    Args:
+        channels: as for `concentrate`.
+    """
+    count = len(channels)
     if submission.sequence is not None and submission.sequence + count > SEQUENCES.stop:
         reason = f"{count} events from sequence number {submission.sequence} on pass the last one, {SEQUENCES[-1]}"
         raise PbioError("PBIO_BAD_VALUE", reason, hint="give the producer a new name and begin again at 0")
@@ -98,8 +103,12 @@ def _one(count: int, channels: Int64s, submission: Submission, event_time: int) 
     rows["channel"], rows["count"] = channels[:1], count
     rows["producer"] = NO_NUMBER if submission.producer is None else 0
     rows["sequence"] = NO_NUMBER if submission.sequence is None else submission.sequence
-    rows["event_time"], rows["derivation"] = event_time, NO_NUMBER
+    rows["event_time"], rows["derivation"] = _event_time(submission), NO_NUMBER
     return Groups(rows, (), () if submission.producer is None else (submission.producer,))
+
+
+def _event_time(submission: Submission) -> int:
+    return NO_TIME if submission.event_time is None else to_microseconds(submission.event_time)
 
 
 def _apart(values: Int64s, rows: npt.NDArray[np.void], which: npt.NDArray[np.bool_]) -> dict[int, Int64s]:

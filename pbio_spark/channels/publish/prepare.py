@@ -14,12 +14,11 @@ from ecode.types import Field, Record, references
 from morph import Rejection, field_fits
 from morph.evolution.edits import Insert, Move, Update, edit_script
 from morph.explain import FIELDS_SHOWN
-from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.channels.commits.groups import Groups, Int64s
 from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.named import AnyChannel
-from pbio_spark.channels.publish.concentrate import column_of, concentrate, names_of
-from pbio_spark.channels.publish.submission import SEQUENCES, WHOLE, Columns, Submission, channel_format
+from pbio_spark.channels.publish.concentrate import column_of, concentrate, names_of, one_group
+from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, channel_format, check_submission
 from pbio_spark.channels.subscribe.plan import format_to_plan
 from pbio_spark.columns import (
     Encoded,
@@ -28,20 +27,25 @@ from pbio_spark.columns import (
     NullValue,
     ReadPlan,
     Request,
+    RowEncoder,
     find_route,
     format_to_encoder,
+    format_to_row_encoder,
     read_batches,
     rows_to_batch,
     with_row,
 )
 from pbio_spark.errors import PbioError
-from pbio_spark.formats import Format, check_format
+from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.arrow.written import columns_to_record
 from pbio_spark.formats.body.opt_info import Nulls, nulls_in
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FormatStore
+
+_FEW = 100
+"""The most rows that cost less without Arrow."""
 
 Find: TypeAlias = "Callable[[AnyChannel], ChannelInfo]"
 """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
@@ -102,6 +106,7 @@ class Preparer:
         self._transforms = tuple(transforms)
         self._nulls = nulls
         self._encoders: dict[tuple[Format, pa.Schema, NullValue | None], Encoder] = {}
+        self._row_encoders: dict[tuple[str, Format | None], tuple[Format, RowEncoder] | None] = {}
         self._made: dict[tuple[Format, pa.Schema, tuple[str, ...]], Format] = {}
         self._stored: set[Format] = set()
         self._plans: dict[tuple[str, Format], ReadPlan] = {}
@@ -117,7 +122,9 @@ class Preparer:
                 PBIO_UNKNOWN_COLUMN, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for values, and what else `concentrate`,
                 `format_to_encoder` and `Encoder.encode` raise.
         """
-        _check(submission)
+        check_submission(submission)
+        if null_value is None and (few := self._of_few(submission, find)) is not None:
+            return [few]
         made = []
         try:
             for info, rows, channels in self._by_type(submission, find):
@@ -127,6 +134,33 @@ class Preparer:
             raise with_row(error, submission.events) from None
         return made
 
+    def _of_few(self, submission: Submission, find: Find) -> Prepared | None:
+        """The events of a submission of few rows, encoded without Arrow; None if they need it. Raises what `prepare`
+        raises."""
+        rows = submission.events
+        if type(rows) is not list or not 0 < len(rows) <= _FEW or submission.columns != Columns():
+            return None
+        info = find(submission.channel or "")
+        key = info.format, submission.format
+        if key not in self._row_encoders:
+            self._row_encoders[key] = self._row_encoder(info, submission)
+        found = self._row_encoders[key]
+        encoded = None if found is None else found[1].encode(rows)
+        if found is None or encoded is None:
+            return None
+        return self.finished(info, found[0], encoded, one_group(np.full(len(rows), info.id), submission))
+
+    def _row_encoder(self, info: ChannelInfo, submission: Submission) -> tuple[Format, RowEncoder] | None:
+        """The format of rows with all fields, and their encoder; None if they need Arrow."""
+        own = submission.format or channel_format(info, self._formats)
+        schema = pa.schema(list(record_to_arrow(own.record)))
+        try:
+            form, _ = self.written(info, schema, submission)
+            encoder = format_to_row_encoder(form, schema)
+        except PbioError:  # which Arrow's way raises again if it concerns these rows
+            return None
+        return None if encoder is None else (form, encoder)
+
     def prepare_all(self, submissions: Iterable[Submission], find: Find) -> list[Prepared]:
         """The events of some submissions, for one data file. Raises what `prepare` raises."""
         made = [one for submission in submissions for one in self.prepare(submission, find)]
@@ -134,7 +168,7 @@ class Preparer:
 
     def check(self, submission: Submission) -> None:
         """Raise what `prepare` raises for all events with such columns, on any channel."""
-        _check(submission)
+        check_submission(submission)
         rows = rows_to_batch(submission.events, None).slice(0, 0)
         column = submission.columns.channel
         if column is not None:
@@ -259,7 +293,7 @@ class Preparer:
 def by_channel(events: list[Prepared]) -> list[Prepared]:
     """Groups events by channel, unless events of a submission with several channels require their order."""
     channels_of = [one.groups.rows["channel"] for one in events]
-    if all((channels == channels[0]).all() for channels in channels_of):
+    if len(events) > 1 and all((channels == channels[0]).all() for channels in channels_of):
         events.sort(key=lambda one: int(one.groups.rows["channel"][0]))
     return events
 
@@ -327,45 +361,6 @@ def _misfit(edit: Update, mine: Record, theirs: Record) -> str:
 def _type_text(field: Field) -> str:
     notes = [note for note in (field.notes.logical, field.notes.units) if note]
     return f"{field.type} ({', '.join(notes)})" if notes else str(field.type)
-
-
-def _check(submission: Submission) -> None:
-    if not isinstance(submission, Submission):
-        reason = f"expected a Submission, not {type(submission).__name__}"
-        raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
-    columns = submission.columns
-    named = columns.names if isinstance(columns, Columns) else (columns,)
-    for name in named:
-        if not isinstance(name, str):
-            reason = f"columns cannot be {str(name)[:80]!r}"
-            raise PbioError("PBIO_BAD_OPTION", reason, hint="such as Columns(producer='feed', sequence='number')")
-    if submission.producer is not None:
-        check_name(submission.producer, "producer")
-    if columns != Columns() and not isinstance(submission.events, pa.RecordBatch | pa.Table):
-        raise PbioError(
-            "PBIO_BAD_OPTION", "columns= requires Arrow columns", hint="hand over a pyarrow.RecordBatch or Table"
-        )
-    if columns.channel is None and submission.channel is None:
-        raise PbioError(
-            "PBIO_BAD_OPTION", "the submission does not name a channel", hint="give channel=, or a column of channels"
-        )
-    if submission.format is not None:
-        check_format(submission.format)
-    if submission.sequence is not None:
-        if columns.names:
-            raise PbioError(
-                "PBIO_BAD_OPTION",
-                "sequence= cannot be combined with columns=",
-                hint="name the column of the numbers in columns=",
-            )
-        is_number = isinstance(submission.sequence, int | np.integer) and not isinstance(submission.sequence, bool)
-        if not is_number or int(submission.sequence) not in SEQUENCES:
-            raise PbioError(
-                "PBIO_BAD_OPTION", f"not a sequence number: {submission.sequence!r}", hint=f"from 0 to {SEQUENCES[-1]}"
-            )
-    has_numbers = submission.sequence is not None or columns.sequence is not None
-    if has_numbers and submission.producer is None and columns.producer is None:
-        raise PbioError("PBIO_BAD_OPTION", "a sequence number needs a producer", hint="give producer=, too")
 
 
 def _fields(schema: pa.Schema, form: Format, columns: Columns) -> list[str]:

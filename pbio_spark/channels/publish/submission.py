@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from ecode.types import Record
 from morph import Policy
-from pbio_spark.channels.commits.checked import EARLIEST, LATEST
+from pbio_spark.channels.commits.checked import EARLIEST, LATEST, check_name
 from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.named import AnyChannel
 from pbio_spark.columns import Rows
 from pbio_spark.errors import PbioError
-from pbio_spark.formats import Format
+from pbio_spark.formats import Format, check_format
 from pbio_spark.formats.arrow.spark_json_to_arrow import spark_json_to_arrow
 from pbio_spark.formats.arrow.written import columns_to_record, writable
 from pbio_spark.formats.layout import record_to_format
@@ -92,6 +93,46 @@ class Submission:
     sequence: int | None = None
     event_time: datetime | None = None
     columns: Columns = Columns()
+
+
+def check_submission(submission: Submission) -> None:
+    """Raise PBIO_BAD_OPTION for a submission that no channel could take, whatever its events are."""
+    if not isinstance(submission, Submission):
+        reason = f"expected a Submission, not {type(submission).__name__}"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
+    columns = submission.columns
+    named = columns.names if isinstance(columns, Columns) else (columns,)
+    for name in named:
+        if not isinstance(name, str):
+            reason = f"columns cannot be {str(name)[:80]!r}"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="such as Columns(producer='feed', sequence='number')")
+    if submission.producer is not None:
+        check_name(submission.producer, "producer")
+    if columns != Columns() and not isinstance(submission.events, pa.RecordBatch | pa.Table):
+        raise PbioError(
+            "PBIO_BAD_OPTION", "columns= requires Arrow columns", hint="hand over a pyarrow.RecordBatch or Table"
+        )
+    if columns.channel is None and submission.channel is None:
+        raise PbioError(
+            "PBIO_BAD_OPTION", "the submission does not name a channel", hint="give channel=, or a column of channels"
+        )
+    if submission.format is not None:
+        check_format(submission.format)
+    if submission.sequence is not None:
+        if columns.names:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                "sequence= cannot be combined with columns=",
+                hint="name the column of the numbers in columns=",
+            )
+        is_number = isinstance(submission.sequence, int | np.integer) and not isinstance(submission.sequence, bool)
+        if not is_number or int(submission.sequence) not in SEQUENCES:
+            raise PbioError(
+                "PBIO_BAD_OPTION", f"not a sequence number: {submission.sequence!r}", hint=f"from 0 to {SEQUENCES[-1]}"
+            )
+    has_numbers = submission.sequence is not None or columns.sequence is not None
+    if has_numbers and submission.producer is None and columns.producer is None:
+        raise PbioError("PBIO_BAD_OPTION", "a sequence number needs a producer", hint="give producer=, too")
 
 
 def channel_format(info: ChannelInfo, formats: FormatStore) -> Format:

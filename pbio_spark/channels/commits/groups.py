@@ -173,8 +173,9 @@ class Groups:
         times: dict[int, Int64s] = {}
         first = 0
         for part in kept:
-            sequences |= {first + i: known for i, known in part.sequences.items()}
-            times |= {first + i: known for i, known in part.event_times.items()}
+            if part.sequences or part.event_times:
+                sequences |= {first + i: known for i, known in part.sequences.items()}
+                times |= {first + i: known for i, known in part.event_times.items()}
             first += len(part.rows)
         if not first:
             return cls(np.empty(0, ROW), (), ())
@@ -248,8 +249,8 @@ class Groups:
 
     def numbered(self) -> Iterator[tuple[int, int, str, int, int]]:
         """For the groups with sequence numbers: index, channel, producer, the first and the last number."""
-        columns = (self.rows[name].tolist() for name in ("channel", "producer", "sequence", "count"))
-        for i, (channel, producer, first, count) in enumerate(zip(*columns, strict=True)):
+        columns = self.rows[["channel", "producer", "sequence", "count"]]
+        for i, (channel, producer, first, count) in enumerate(columns.tolist()):
             if first == NO_NUMBER:
                 continue
             last = first + count - 1

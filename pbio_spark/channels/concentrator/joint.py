@@ -67,6 +67,7 @@ class Joint(Batch):
             own.events[0].groups if len(own.events) == 1 else Groups.concat(one.groups for one in own.events)
             for own in handed
         ]
+        self._events = [groups.events for groups in self._groups]
         self._announce = announce
         self._taken_back: set[int] = set()
         self._new: list[int | PbioError | None] = [None] * len(handed)
@@ -76,8 +77,8 @@ class Joint(Batch):
     def results(self, published: Published) -> list[Published | PbioError | None]:
         """The outcome of each publication."""
         return [
-            Published(published.version if new else None, new, groups.events - new) if isinstance(new, int) else new
-            for new, groups in zip(self._new, self._groups, strict=True)
+            Published(published.version if new else None, new, events - new) if isinstance(new, int) else new
+            for new, events in zip(self._new, self._events, strict=True)
         ]
 
     def try_once(self, holder: str) -> Published | None:
@@ -123,19 +124,20 @@ class Joint(Batch):
     def _known(self, state: State) -> list[dict[int, int] | PbioError | None]:
         """What is already published of each publication, given those before it; or its error."""
         own: dict[tuple[int, str], int] = {}
-        sequences = ChainMap(own, state.sequences)
         found: list[dict[int, int] | PbioError | None] = []
         for i, (handed, groups) in enumerate(zip(self._handed, self._groups, strict=True)):
             if i in self._taken_back or handed.control not in (None, state.control):
                 found.append(None)
                 continue
+            lasts = [((channel, producer), last) for _, channel, producer, _, last in groups.numbered()]
+            is_repeated = any(key in own for key, _ in lasts)
             try:
-                (known,) = known_of([groups], state, sequences)
+                (known,) = known_of([groups], state, ChainMap(own, state.sequences) if is_repeated else state.sequences)
             except PbioError as error:
                 found.append(error)
                 continue
-            for _, channel, producer, _, last in groups.numbered():
-                own[channel, producer] = max(last, sequences.get((channel, producer), -1))
+            for key, last in lasts:
+                own[key] = max(last, own.get(key, -1), state.sequences.get(key, -1))
             found.append(known)
         return found
 
@@ -144,7 +146,7 @@ class Joint(Batch):
         if not isinstance(known, dict):
             self._new[index] = known
             return None
-        new = self._groups[index].events - sum(known.values())
+        new = self._events[index] - sum(known.values())
         self._new[index] = new
         return known if new else None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pbio_spark.channels.commits.checked import LARGEST, is_name
-from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, ROW, Groups, Int64s, are_dates
+from pbio_spark.channels.commits.groups import ABSENT, NO_NUMBER, NO_TIME, ROW, Groups, Int64s, are_dates
 from pbio_spark.channels.log.layout import FORMAT_NAME
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.channels.publish.submission import SEQUENCES
@@ -32,7 +33,7 @@ _BOUNDS = {
     "file": (0, 0),
     "format": (0, 0),
     "producer": (NO_NUMBER, LARGEST),
-    "sequence": (NO_NUMBER, _LIMITS.max),
+    "sequence": (NO_NUMBER, SEQUENCES[-1]),
     "derivation": (NO_NUMBER, NO_NUMBER),
 }
 _LEAST, _MOST = (
@@ -73,10 +74,31 @@ def size_of(events: Sequence[Prepared]) -> int:
     )
 
 
-def message_to_prepared(said: Any, body: memoryview, lookup: Lookup) -> list[Prepared]:
-    """The events of a message, which share its memory.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Events of one format as they came: their lengths add up, and nothing else is known of them.
 
-    Raises PBIO_BAD_VALUE for contradictions, and PBIO_UNKNOWN_FORMAT.
+    Attributes:
+        groups, events: how many there are.
+        rows, offsets: int64s.
+        items: the events.
+        own: the index of a group and the values of its events, for numbers and for times.
+    """
+
+    format: Format
+    producers: tuple[str, ...]
+    groups: int
+    events: int
+    rows: memoryview
+    offsets: memoryview
+    items: memoryview
+    own: tuple[list[tuple[int, Int64s]], ...]
+
+
+def message_to_parts(said: Any, body: memoryview, lookup: Lookup) -> list[Part]:
+    """The parts of a message, which share its memory.
+
+    Raises PBIO_BAD_VALUE for lengths that do not add up, and PBIO_UNKNOWN_FORMAT.
     """
     if not isinstance(said, list) or not said:
         _bad("no events")
@@ -84,6 +106,24 @@ def message_to_prepared(said: Any, body: memoryview, lookup: Lookup) -> list[Pre
     made = [_part(one, body_, lookup) for one in said]
     body_.end()
     return made
+
+
+def parts_to_prepared(messages: Sequence[Sequence[Part]]) -> list[list[Prepared] | PbioError]:
+    """The events of each message; PBIO_BAD_VALUE for those that contradict themselves.
+
+    All are checked in one pass, and one by one only if anything is wrong.
+    """
+    try:
+        of_format: dict[str, list[Part]] = {}
+        for message in messages:
+            for part in message:
+                of_format.setdefault(part.format.id.hex(), []).append(part)
+        made = {name: iter(_checked(parts)) for name, parts in of_format.items()}
+        return [[next(made[part.format.id.hex()]) for part in message] for message in messages]
+    except PbioError as error:
+        if len(messages) == 1:
+            return [error]
+    return [one for message in messages for one in parts_to_prepared([message])]
 
 
 class _Body:
@@ -101,15 +141,12 @@ class _Body:
         self._at = end
         return taken
 
-    def numbers(self, count: int) -> Int64s:
-        return np.frombuffer(self.take(8 * count), np.int64).copy()  # aligned
-
     def end(self) -> None:
         if self._at != len(self._body):
             _bad("the lengths add up to fewer bytes than there are")
 
 
-def _part(said: Any, body: _Body, lookup: Lookup) -> Prepared:
+def _part(said: Any, body: _Body, lookup: Lookup) -> Part:
     if not isinstance(said, dict):
         _bad("a part is not an object")
     format_id = said.get("format")
@@ -118,48 +155,85 @@ def _part(said: Any, body: _Body, lookup: Lookup) -> Prepared:
     producers = said.get("producers")
     if not isinstance(producers, list) or not all(map(is_name, producers)):
         _bad("producers without names")
-    count, events, size = (_count(said.get(name)) for name in ("groups", "events", "bytes"))
-    rows = np.frombuffer(body.take(ROW.itemsize * count), ROW).copy()
-    offsets = body.numbers(events + 1)
-    items = body.take(size)
-    form = lookup(format_id)
-    _check_items(np.frombuffer(items, np.uint8), offsets, form)
-    _check_rows(rows, offsets, len(producers))
-    own = [_own(said.get(name, []), body, rows, name[:-1]) for name in ("sequences", "event_times")]
-    if own[0] and (rows["sequence"][list(own[0])] == NO_NUMBER).any():
-        _bad("numbers of events that have none")
-    firsts = rows["sequence"] + rows["count"]
-    if (firsts > SEQUENCES.stop).any() or any(values[-1] >= SEQUENCES.stop for values in own[0].values()):
-        _bad("sequence numbers that are too large")
-    groups = Groups(rows, (format_id,), tuple(producers), *own)
-    return Prepared(form, Encoded(pa.py_buffer(items), offsets), groups)
+    groups, events, size = (_count(said.get(name)) for name in ("groups", "events", "bytes"))
+    if not groups or not events:
+        _bad("a part without events")
+    rows, offsets, items = body.take(ROW.itemsize * groups), body.take(8 * events + 8), body.take(size)
+    own = tuple(_own(said.get(name, []), body, groups) for name in ("sequences", "event_times"))
+    return Part(lookup(format_id), tuple(producers), groups, events, rows, offsets, items, own)
 
 
-def _own(said: Any, body: _Body, rows: npt.NDArray[np.void], name: str) -> dict[int, Int64s]:
+def _own(said: Any, body: _Body, groups: int) -> list[tuple[int, Int64s]]:
     """The values of single events of some groups."""
     made: dict[int, Int64s] = {}
     if not isinstance(said, list):
-        _bad(f"{name}s are not a list")
+        _bad("values of events are not a list")
     for pair in said:
         if not isinstance(pair, list) or len(pair) != 2:
-            _bad(f"{name}s are not pairs")
+            _bad("values of events are not pairs")
         index, count = map(_count, pair)
-        if index >= len(rows) or index in made or count != rows["count"][index]:
-            _bad(f"{name}s of a group that does not exist")
-        values = body.numbers(count)
-        is_right = (np.diff(values) > 0).all() if name == "sequence" else are_dates(values).all()
-        if values[0] != rows[name][index] or not is_right:
-            _bad(f"{name}s contradict their group")
-        made[index] = values
-    return made
+        if index >= groups or index in made:
+            _bad("values of events of a group that does not exist")
+        made[index] = np.frombuffer(body.take(8 * count), np.int64).copy()  # aligned
+    return list(made.items())
+
+
+def _checked(parts: Sequence[Part]) -> Iterator[Prepared]:
+    """The events of parts of one format. Raises PBIO_BAD_VALUE before the first one if any contradicts itself."""
+    form = parts[0].format
+    lengths = [(one.events, one.groups, len(one.items), len(one.producers)) for one in parts]
+    events, groups, sizes, producers = np.array(lengths, np.int64).T
+    items = b"".join(one.items for one in parts)
+    offsets = np.frombuffer(b"".join(one.offsets for one in parts), np.int64)
+    rows = np.frombuffer(bytearray(b"".join(one.rows for one in parts)), ROW)
+    lasts = np.cumsum(events + 1) - 1
+    if offsets[lasts - events].any() or (offsets[lasts] != sizes).any():
+        _bad("the events do not fill their bytes")
+    # All of them as one part: offsets of hostile sizes may wrap around here, and wrap back in the differences.
+    is_start = np.ones(len(offsets), np.bool_)
+    is_start[lasts] = False
+    places = np.append(offsets[is_start] + np.repeat(_before(sizes), events), len(items))
+    _check_items(np.frombuffer(items, np.uint8), places, form)
+    moved = rows.copy()
+    moved["ordinal"] += np.repeat(_before(events), groups)
+    for name in ("start", "end"):
+        moved[name] += np.repeat(_before(sizes), groups)
+    _check_rows(moved, places, np.repeat(producers, groups))
+    if (np.add.reduceat(moved["count"], _before(groups)) != events).any():
+        _bad("the groups do not cover all events")
+    buffer, names = pa.py_buffer(items), (form.id.hex(),)
+    at, first, row = 0, 0, 0
+    for part in parts:
+        encoded = Encoded(buffer.slice(at, len(part.items)), offsets[first : first + part.events + 1])
+        own = rows[row : row + part.groups]
+        values = [_values(one, own, name) for one, name in zip(part.own, ("sequence", "event_time"), strict=True)]
+        yield Prepared(form, encoded, Groups(own, names, part.producers, *values))
+        at, first, row = at + len(part.items), first + part.events + 1, row + part.groups
+
+
+def _before(counts: Int64s) -> Int64s:
+    """The sum of all counts before each."""
+    sums: Int64s = np.cumsum(counts) - counts
+    return sums
+
+
+def _values(own: Sequence[tuple[int, Int64s]], rows: npt.NDArray[np.void], name: str) -> dict[int, Int64s]:
+    """The values of single events of some groups. Raises PBIO_BAD_VALUE if they contradict these."""
+    for index, values in own:
+        row = rows[index]
+        is_right = len(values) == row["count"] and values[0] == row[name] != ABSENT[name]
+        if is_right and name == "sequence":
+            is_right = (np.diff(values) > 0).all() and values[-1] < SEQUENCES.stop
+        if not is_right or (name == "event_time" and not are_dates(values).all()):
+            _bad(f"the {name}s of events contradict their group")
+    return dict(own)
 
 
 def _check_items(items: npt.NDArray[np.uint8], offsets: Int64s, form: Format) -> None:
-    """Raise unless each event is one data item of the format with all fields in place, and they fill the bytes."""
+    """Raise unless each event is one data item of the format with all fields in place; the first and the last offset
+    are right."""
     starts, sizes = offsets[:-1, None], offsets[1:] - offsets[:-1]
     start = _HEADER + len(form.id)
-    if offsets[0] != 0 or offsets[-1] != len(items):
-        _bad("the events do not fill their bytes")
     least = _HEADER + form.header_size + form.structs[0].record_length
     if sizes.min(initial=least) < least or sizes.max(initial=0) > len(items):
         _bad("an event is too short, or too long")
@@ -170,8 +244,12 @@ def _check_items(items: npt.NDArray[np.uint8], offsets: Int64s, form: Format) ->
         _bad("an event is not an item of its format")
 
 
-def _check_rows(rows: npt.NDArray[np.void], offsets: Int64s, producers: int) -> None:
-    """Raise unless the groups are contiguous and cover all events."""
+def _check_rows(rows: npt.NDArray[np.void], offsets: Int64s, producers: Int64s) -> None:
+    """Raise unless the groups are contiguous, cover all events, and have possible values.
+
+    Args:
+        producers: how many each group may choose from.
+    """
     columns = rows.view(np.int64).reshape(-1, len(ROW.names or ()))
     ordinals, counts = rows["ordinal"], rows["count"]
     if counts.min(initial=1) <= 0 or counts.max(initial=0) >= len(offsets) or counts.sum() != len(offsets) - 1:
@@ -185,9 +263,10 @@ def _check_rows(rows: npt.NDArray[np.void], offsets: Int64s, producers: int) -> 
     wrong = (
         (columns < _LEAST).any()
         or (columns > _MOST).any()
-        or rows["producer"].max(initial=NO_NUMBER) >= producers
+        or (rows["producer"] >= producers).any()
         or ((rows["sequence"] != NO_NUMBER) & (rows["producer"] == NO_NUMBER)).any()
         or not (are_dates(times) | (times == NO_TIME)).all()
+        or (rows["sequence"] + counts > SEQUENCES.stop).any()
     )
     if wrong:
         _bad("a group has impossible values")

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from pbio_spark.channels.concentrator.frames import PROTOCOL, FrameError, error_to_json, frame
 from pbio_spark.channels.concentrator.joint import Publication, publish_each
-from pbio_spark.channels.concentrator.parcel import message_to_prepared
+from pbio_spark.channels.concentrator.parcel import Part, message_to_parts, parts_to_prepared
 from pbio_spark.channels.concentrator.place import CODE, Occupied, is_own_peer, place_of
 from pbio_spark.channels.concentrator.visitor import Allowance, Visitor
 from pbio_spark.channels.publish.batch import Published
@@ -71,10 +71,15 @@ class Totals:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A publication, and the visitor that waits for its outcome."""
+    """A publication as it came, and the visitor that waits for its outcome.
+
+    Attributes:
+        control: as for `Publication`.
+    """
 
     visitor: Visitor
-    publication: Publication
+    parts: list[Part]
+    control: int | None
     size: int
     room: Allowance
 
@@ -207,7 +212,7 @@ class Concentrator:
             if visitor.is_waiting:
                 raise FrameError("a publication before the answer to the last one")
             control = said.get("control")
-            events = message_to_prepared(said.get("parts"), body, self._format)
+            parts = message_to_parts(said.get("parts"), body, self._format)
         except BaseException as error:
             self._room.give(size)
             if not isinstance(error, PbioError):
@@ -215,8 +220,7 @@ class Concentrator:
             visitor.tell({"kind": "failed", "error": error_to_json(error)})
             return
         visitor.is_waiting = True
-        publication = Publication(events, control if type(control) is int else None)
-        waiting = _Waiting(visitor, publication, size, self._room)
+        waiting = _Waiting(visitor, parts, control if type(control) is int else None, size, self._room)
         with self._changed:
             if not self._is_stopping:
                 self._queue.append(waiting)
@@ -263,7 +267,14 @@ class Concentrator:
 
     def _publish(self, batch: Sequence[_Waiting]) -> None:
         try:
-            results = self._results(batch)
+            sound, handed = [], []
+            for one, events in zip(batch, parts_to_prepared([one.parts for one in batch]), strict=True):
+                if isinstance(events, PbioError):
+                    one.answer(_result_to_json(events))
+                else:
+                    sound.append(one)
+                    handed.append(Publication(events, one.control))
+            batch, results = sound, self._results(sound, handed)
             for result in results:
                 if isinstance(result, Published):
                     self.totals.publications += 1
@@ -277,14 +288,19 @@ class Concentrator:
             for one in batch:
                 one.answer(None)
 
-    def _results(self, batch: Sequence[_Waiting]) -> Sequence[Published | PbioError | None]:
+    def _results(
+        self, batch: Sequence[_Waiting], handed: Sequence[Publication]
+    ) -> Sequence[Published | PbioError | None]:
+        if not handed:
+            return ()
         try:
-            return publish_each(self._publisher, [one.publication for one in batch], partial(self._announce, batch))
+            return publish_each(self._publisher, handed, partial(self._announce, batch))
         except PbioError as error:
             is_shared = error.code in PASSING or error.code in ("PBIO_BAD_LOG", "PBIO_NO_SPACE")
             if len(batch) > 1 and not is_shared:
                 # One of the publications may be at fault.
-                return [result for one in batch for result in self._results([one])]
+                pairs = zip(batch, handed, strict=True)
+                return [result for one, own in pairs for result in self._results([one], [own])]
             self._check_space(error)
             return [error] * len(batch)
 

@@ -13,7 +13,7 @@ import numpy as np
 from pbio_spark.channels.commits.checked import bad
 from pbio_spark.channels.commits.commit import Data, Transaction
 from pbio_spark.channels.commits.contents import Contents
-from pbio_spark.channels.commits.groups import Groups, Int64s
+from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.state import State
 from pbio_spark.channels.publish.late import Late, now, packed_to_data
@@ -238,26 +238,27 @@ def known_of(parts: Sequence[Groups], state: State, sequences: Mapping[tuple[int
                 hint="open the channel again if it was created again, or publish to another",
             )
     found: list[dict[int, int]] = []
-    seen: dict[tuple[int, str], list[Int64s]] = {}
+    seen: dict[tuple[int, str], list[tuple[int, Groups, int]]] = {}
+    """Groups before, by their last numbers. Few repeat any, so all numbers are looked at only then."""
     for part in parts:
         known = {}
-        for i, channel, producer, first, _ in part.numbered():
+        for i, channel, producer, first, last in part.numbered():
             before = seen.setdefault((channel, producer), [])
             done = sequences.get((channel, producer), -1)
-            latest = max((int(numbers[-1]) for numbers in before), default=-1)
-            numbers = part.numbers(i)
-            if first <= latest:
+            latest = max((one for one, _, _ in before), default=-1)
+            if first <= max(done, latest):
+                numbers = part.numbers(i)
                 late = numbers[(numbers > done) & (numbers <= latest)]
-                missed = late[~np.isin(late, np.concatenate(before))]
-                if len(missed):
+                if len(late):
+                    late = late[~np.isin(late, np.concatenate([own.numbers(j) for _, own, j in before]))]
+                if len(late):
                     raise PbioError(
                         "PBIO_OUT_OF_ORDER",
-                        f"event {missed[0]} of producer {producer[:80]!r} comes after its event {latest}",
+                        f"event {late[0]} of producer {producer[:80]!r} comes after its event {latest}",
                         hint="sort the events of each producer by their numbers; in Spark, "
                         "df.repartition(producer).sortWithinPartitions(producer, sequence)",
                     )
-            if first <= max(done, latest):
                 known[i] = int(np.searchsorted(numbers, max(done, latest), "right"))
-            before.append(numbers)
+            before.append((last, part, i))
         found.append(known)
     return found

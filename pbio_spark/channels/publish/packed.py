@@ -82,19 +82,19 @@ def pack_derived(
     pieces: list[object] = [MAGIC]
     size, ordinal = len(MAGIC), 0
     described = set()
-    placed = []
+    placed: list[tuple[Groups, int, int]] = []
     places: dict[int, tuple[int, int]] = {}
     written = []
     for one in (*events, *derived.events):
         if id(one.encoded) in places:  # shared by channels
-            placed.append(one.groups.moved(0, *places[id(one.encoded)]))
+            placed.append((one.groups, *places[id(one.encoded)]))
             continue
         if one.format not in described:
             pieces.append(item := format_to_item(one.format))
             described.add(one.format)
             size += len(item)
         places[id(one.encoded)] = size, ordinal
-        placed.append(one.groups.moved(0, size, ordinal))
+        placed.append((one.groups, size, ordinal))
         pieces.append(one.encoded.buffer)
         written.append((one.format, one.encoded, size, one.groups.rows))
         size += one.encoded.buffer.size
@@ -102,7 +102,7 @@ def pack_derived(
     footer = placed_to_footer(written, size, ranging)
     path = new_data_path()
     folder.add(path, [*pieces, footer])
-    own, made = (Groups.concat(part) for part in (placed[: len(events)], placed[len(events) :]))
+    own, made = (_placed(part) for part in (placed[: len(events)], placed[len(events) :]))
     descendants = state.descendants(own.rows["channel"].tolist())
     return Packed(
         DataFile(path, size + len(footer)),
@@ -114,6 +114,18 @@ def pack_derived(
         traps=derived.traps,
         events=(*events, *derived.events),
     )
+
+
+def _placed(parts: Sequence[tuple[Groups, int, int]]) -> Groups:
+    """Groups in one file, each shifted by a number of bytes and records."""
+    made = Groups.concat(groups for groups, _, _ in parts)
+    shifts = np.array([shifts for _, *shifts in parts], np.int64).reshape(-1, 2)
+    further, ordinals = shifts.repeat([len(groups) for groups, _, _ in parts], 0).T
+    made.rows["file"] = 0
+    made.rows["start"] += further
+    made.rows["end"] += further
+    made.rows["ordinal"] += ordinals
+    return made
 
 
 def contents_of_all(events: Iterable[Prepared], kernel: Kernel | None = None) -> Contents:

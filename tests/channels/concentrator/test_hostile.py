@@ -23,7 +23,13 @@ from pbio_spark.channels.commits.groups import ROW
 from pbio_spark.channels.concentrator import server, visitor
 from pbio_spark.channels.concentrator.frames import PREFIX, PROTOCOL, frame, word
 from pbio_spark.channels.concentrator.joint import Announce, Publication
-from pbio_spark.channels.concentrator.parcel import message_to_prepared, prepared_to_message, size_of
+from pbio_spark.channels.concentrator.parcel import (
+    Lookup,
+    message_to_parts,
+    parts_to_prepared,
+    prepared_to_message,
+    size_of,
+)
 from pbio_spark.channels.concentrator.place import is_own_peer
 from pbio_spark.channels.concentrator.visitor import Allowance
 from pbio_spark.channels.publish.prepare import Preparer
@@ -72,6 +78,15 @@ def message(counts: Channel) -> tuple[dict[str, Any], bytes]:
     return {"kind": "publish", "control": None, "parts": said}, b"".join(buffers)
 
 
+def opened(said: Any, buffers: list[Any], lookup: Lookup) -> list[Prepared]:
+    """The events of a message. Raises PBIO_BAD_VALUE."""
+    body = memoryview(bytearray(b"".join(buffers)))
+    (made,) = parts_to_prepared([message_to_parts(said, body, lookup)])
+    if isinstance(made, PbioError):
+        raise made
+    return made
+
+
 def answer(connection: socket.socket) -> dict[str, Any] | None:
     """What is said at last; None if the connection ends."""
     try:
@@ -87,7 +102,7 @@ def test_events_come_back_as_they_were(counts: Channel) -> None:
     said, buffers = prepared_to_message(events)
     body = b"".join(buffers)
     assert len(body) + len(json.dumps(said)) <= size_of(events) + 200
-    (one,) = message_to_prepared(json.loads(json.dumps(said)), memoryview(bytearray(body)), lambda _: counts.format)
+    (one,) = opened(json.loads(json.dumps(said)), buffers, lambda _: counts.format)
     (other,) = events
     assert one.groups == other.groups
     assert one.format == other.format
@@ -195,7 +210,7 @@ def test_offsets_that_wrap_around_are_refused(counts: Channel) -> None:
     for offsets in ([0, 2**63 - 1, -(2**63) + 30, 56, 112], [0, -28, 28, 84, 112], [28, 0, 56, 84, 112]):
         buffers[1] = np.array(offsets, np.int64).tobytes()
         with pytest.raises(PbioError, match="contradicts itself"):
-            message_to_prepared(said, memoryview(bytearray(b"".join(buffers))), lambda _: counts.format)
+            opened(said, buffers, lambda _: counts.format)
 
 
 def test_an_event_that_lacks_fields_is_refused(counts: Channel) -> None:
@@ -210,7 +225,7 @@ def test_an_event_that_lacks_fields_is_refused(counts: Channel) -> None:
     said[0]["bytes"] = int(offsets[-1])
     buffers[:2], buffers[2] = [rows.tobytes(), offsets.tobytes()], item * (len(offsets) - 1)
     with pytest.raises(PbioError, match="too short"):
-        message_to_prepared(said, memoryview(bytearray(b"".join(buffers))), lambda _: form)
+        opened(said, buffers, lambda _: form)
 
 
 def test_what_waits_has_a_limit_and_all_is_published(

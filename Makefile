@@ -26,7 +26,8 @@ test: $(READY)  ## Lint and run all tests, JOBS=2 files at a time; LONG=1 runs t
 
 kills: $(READY)  ## Kill writers, Spark streams, subscribers and gateways KILLS times (100) while code and parameters change
 	@$(SPARK) PBIO_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -s tests/gateways/grid/test_kills.py \
-		tests/gateways/evpath/test_kills.py tests/channels/derive/test_kills.py tests/source/channels/test_kills.py
+		tests/gateways/evpath/test_kills.py tests/channels/derive/test_kills.py tests/channels/concentrator/test_kills.py \
+		tests/source/channels/test_kills.py
 
 soak: $(READY)  ## Run the long forms of tests of channels and gateways only; ONLY=tests/gateways picks some
 	@$(SPARK) PBIO_LONG=1 $(BIN)/python -m pytest $(or $(ONLY),tests/channels tests/source/channels/test_kills.py tests/gateways)

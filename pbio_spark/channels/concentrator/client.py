@@ -96,7 +96,8 @@ class ConcentratorConnection:
             self.process = int(said["process"])
             self._socket.settimeout(None)
             if sys.platform == "linux":  # other systems lose received bytes at a shutdown
-                _limit(self._socket, min(timeout, _LONGEST))
+                words.limit = min(timeout, _LONGEST)
+                _limit(self._socket, words.limit)
             self._words = words
         except TimeoutError:
             self.close()

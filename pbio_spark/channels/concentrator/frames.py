@@ -8,20 +8,25 @@ both. The JSON is an object whose `kind` is one of:
     publish    from a writer: encoded events
     trying     they will now be published as this application's batch of this number, and under no other
     done, failed, stale, busy     the answer: the outcome
+
+Blanks after its JSON make an answer fill whole blocks, together with what came before it. So a writer asks the system
+for a block, and wakes once for each publication rather than once for each message.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import socket
 import struct
+import time
 from collections.abc import Iterable
 from typing import Any
 
 from pbio_spark.channels.commits.commit import VERSION
 from pbio_spark.errors import PbioError
 
-PROTOCOL = [1, VERSION]
+PROTOCOL = [2, VERSION]
 """The version of these messages, and of the commits that both ends know."""
 
 PREFIX = struct.Struct(">4sIQ")
@@ -29,8 +34,8 @@ _MAGIC = b"pbc\x01"
 LONGEST_WORD = 1 << 20
 """The most bytes of JSON in a message without other bytes."""
 
-_AT_ONCE = 4096
-"""Bytes received in one call."""
+BLOCK = 512
+"""Bytes received in one call: most publications take as many."""
 
 _FACTS = ("file", "offset", "format", "field", "hint", "record")
 _LONGEST_FACT = 10_000
@@ -40,9 +45,15 @@ class FrameError(Exception):
     """The other end does not speak this protocol, or a message was cut off."""
 
 
-def frame(said: dict[str, Any], body: Iterable[Any] = ()) -> list[Any]:
-    """A message as a sequence of buffers."""
+def frame(said: dict[str, Any], body: Iterable[Any] = (), before: int | None = None) -> list[Any]:
+    """A message as a sequence of buffers.
+
+    Args:
+        before: the bytes sent since the last answer, if this one is to fill a block.
+    """
     text = json.dumps(said, separators=(",", ":")).encode()
+    if before is not None:
+        text += b" " * (-(before + PREFIX.size + len(text)) % BLOCK)
     pieces = [memoryview(one).cast("B") for one in body]
     return [PREFIX.pack(_MAGIC, len(text), sum(map(len, pieces))) + text, *pieces]
 
@@ -98,14 +109,22 @@ def word(connection: socket.socket) -> dict[str, Any] | None:
 
 
 class Words:
-    """The messages of a connection, without bytes after their JSON, read in few calls."""
+    """The messages of a connection, without bytes after their JSON, a block at a time.
+
+    Attributes:
+        limit: the seconds after which the connection gives up a call that receives.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
+        self.limit = math.inf
         self._connection = connection
         self._came = b""
 
     def next(self) -> dict[str, Any] | None:
-        """The next message; None if the connection has ended. Raises FrameError, OSError."""
+        """The next message; None if the connection has ended.
+
+        Raises FrameError, OSError; BlockingIOError after `limit`, and may be called again for what came before.
+        """
         wanted, text = PREFIX.size, 0
         while True:
             if len(self._came) >= wanted:
@@ -117,12 +136,15 @@ class Words:
                     raise FrameError("a message of impossible length")
                 wanted += text
                 continue
-            more = self._connection.recv(_AT_ONCE)
+            begun = time.monotonic()
+            more = self._connection.recv(BLOCK, socket.MSG_WAITALL)
             if not more:
                 if self._came:
                     raise FrameError("the connection ends inside a message")
                 return None
             self._came += more
+            if len(more) < BLOCK and time.monotonic() - begun >= self.limit:
+                raise BlockingIOError  # which the system says only if nothing came at all
 
 
 def error_to_json(error: PbioError) -> dict[str, Any]:

@@ -308,7 +308,7 @@ class Concentrator:
         """Tell writers the name of the attempt to publish their events; see `Joint`."""
         self._number += 1
         (said,) = frame({"kind": "trying", "application": self._application, "number": self._number})
-        gone = {i for i in included if not batch[i].visitor.tell(said)}
+        gone = {i for i in included if not batch[i].visitor.announce(said)}
         return (self._application, self._number), gone
 
     def _look_after(self) -> None:

@@ -74,6 +74,8 @@ class Visitor:
         self._has_left = False
         self._open = threading.Lock()
         """Held while the connection's file descriptor is in use, which another gets once it is closed."""
+        self._announced = 0
+        """Bytes of announcements since the last answer."""
         self._rest = b""
         """Bytes received after the last message."""
 
@@ -130,18 +132,24 @@ class Visitor:
         more[:0] = taken
         return more
 
-    def tell(self, said: dict[str, Any] | bytes) -> bool:
-        """Hand a message for the visitor to the system. Returns False and ends the connection if it is gone or does not
+    def announce(self, message: bytes) -> bool:
+        """Hand a message that is no answer to the system; returns as `tell`."""
+        self._announced += len(message)
+        return self._sent(message)
+
+    def tell(self, said: dict[str, Any]) -> bool:
+        """Hand an answer for the visitor to the system. Returns False and ends the connection if it is gone or does not
         read.
 
         The visitor gets what the system has taken even if this process dies.
-
-        Args:
-            said: JSON values, or the bytes of the frame.
         """
-        data = said if isinstance(said, bytes) else frame(said)[0]
+        (message,) = frame(said, before=self._announced)
+        self._announced = 0
+        return self._sent(message)
+
+    def _sent(self, message: bytes) -> bool:
         with suppress(OSError), self._open:
-            if self._connection.send(data, socket.MSG_DONTWAIT) == len(data):
+            if self._connection.send(message, socket.MSG_DONTWAIT) == len(message):
                 return True
         self.end()
         return False

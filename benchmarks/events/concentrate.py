@@ -1,9 +1,10 @@
 """Concentrator: 1, 4 and 16 processes that publish to one space, each for itself and by way of one committer.
 
-On a disk, and in a bucket of moto's server, which shares the machine with the writers. Each publication has 10 events;
-its process waits until they are durable. Two tables of the same runs: first the processes with a concentrator beside
-without one, then beside what one process does without one, where the goal is: in time, and in processor time of the
-writers and the concentrator together, which says how much more two cores can do at most.
+On a disk, and in a bucket of moto's server, which shares the machine with the writers. Each publication has 10 events,
+dicts that every process makes before the clock runs, as does one alone; it waits until they are durable. Two tables of
+the same runs: first the processes with a concentrator beside without one, then beside what one process does without
+one, where the goal is: in time, and in processor time of the writers and the concentrator together, which says how much
+more two cores can do at most.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ One generator makes both kinds of kernel:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -32,7 +31,6 @@ HEADER = ("at", "homes", "rows", "starts", "ends", "status", "visited", "minimum
 
 _PLACE = ("i", "at", "row", "start", "home", "length", "status_", "visited_", "minimum_")
 """What every function that fills a node is given first."""
-_VARIABLE = re.compile(r"\b[a-z]\w*\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +99,22 @@ class _Kernel(Filling):
         inner = _Function()
         inner.fill(node, "0")
         given = [*_PLACE, *inner.outputs, *inner.constants]
-        returned = ", ".join(inner.counts)
         body = Lines()
         with body.block(f"({', '.join(given)}):"):
             body.line(*str(inner.body).splitlines())
-            body.line(f"return {returned or 0}")
+            body.line(f"return {', '.join(inner.counts) or 0}")
         name = f"fill_{sha256(str(body).encode()).hexdigest()[:24]}"
         self.helpers[name] = f"@shared\ndef {name}{body}\n"
-        own = {}
-        for variable, entry in inner.outputs.items():
-            own[variable] = (self.count if variable in inner.counts else self.entry)(node, k, entry)
-        arguments = ", ".join([*_PLACE, *own.values(), *map(str, inner.constants.values())])
-        counts = ", ".join(own[variable] for variable in inner.counts)
-        self.body.line(f"{counts or 'done'} = {name}({arguments})")
-
-        def named(line: str) -> str:
-            return _VARIABLE.sub(lambda found: own.get(found[0], found[0]), line)
-
-        self.first += map(named, inner.first)
-        self.absent.line(*map(named, str(inner.absent).splitlines()))
+        outside, self.body = self.body, Lines()
+        self.fill(node, k)  # for all but its body, which is the function's
+        self.body = outside
+        arguments = [
+            *_PLACE,
+            *(f"{entry}_{k}" for entry in inner.outputs.values()),
+            *map(str, inner.constants.values()),
+        ]
+        counts = ", ".join(f"{inner.outputs[variable]}_{k}" for variable in inner.counts)
+        self.body.line(f"{counts or 'done'} = {name}({', '.join(arguments)})")
 
     def entry(self, node: Filled, k: str, name: str) -> str:
         """A variable with an entry of the table: the address of an output, or its capacity."""

@@ -28,6 +28,9 @@ NEAR = 64 << 10
 PARTITION_BYTES = 32 << 20
 """How many bytes of events one task reads by default: half a second's work for Spark."""
 
+FILTERED_BYTES = 128 << 20
+"""The same with a filter, which leaves Spark few rows: a task of fewer bytes costs more than its work."""
+
 LOCAL_OPEN_COST = 256 << 10
 """The cost of opening a file on a local disk, in bytes that could be read instead."""
 
@@ -85,8 +88,9 @@ class ChannelPlanner:
         if self._options.skip_blocks and self._options.filter is not None:
             found = self._footers.kept(found, self._excluding)
         local = self._log.space.folder.is_local
-        most = self._options.max_partition_bytes or PARTITION_BYTES
-        packed = _share(found, most) if is_stream else _pack(found, most, LOCAL_OPEN_COST if local else OPEN_COST)
+        by_default = PARTITION_BYTES if self._options.filter is None else FILTERED_BYTES
+        most = self._options.max_partition_bytes or by_default
+        packed = _share(found, most) if is_stream else pack(found, most, LOCAL_OPEN_COST if local else OPEN_COST)
         return [TaskReading(tuple(self._stretches(part))) for part in packed]
 
     def _excluding(self, piece: Piece) -> Excluding | None:
@@ -209,19 +213,22 @@ def channels_to_schema(root: str, options: Options) -> pa.Schema:
     return with_special_columns(infer_schema(formats, options), options, EVENT_TYPE)
 
 
-def _pack(pieces: Sequence[Piece], most: int, cost: int) -> list[list[Piece]]:
-    """Pieces in order, grouped into partitions of about `most` bytes; `cost` is the cost of opening a file."""
-    partitions: list[list[Piece]] = []
-    room, path = 0, ""
-    for piece in pieces:
-        size = piece.bytes + (0 if piece.path == path else cost)
-        path = piece.path
-        if size > room or not partitions:
-            partitions.append([])
-            room = most + cost
-        room -= size
-        partitions[-1].append(piece)
-    return partitions
+def pack(pieces: Sequence[Piece], most: int, cost: int) -> list[list[Piece]]:
+    """Pieces in order, grouped into as few partitions of about `most` bytes as there can be, alike in size.
+
+    Args:
+        cost: of opening a file, in bytes.
+    """
+    before = [""] + [piece.path for piece in pieces]
+    sizes = [piece.bytes + cost * (piece.path != path) for piece, path in zip(pieces, before, strict=False)]
+    total = sum(sizes)
+    count = -(-total // (most + cost))
+    partitions: dict[int, list[Piece]] = {}
+    start = 0
+    for piece, size in zip(pieces, sizes, strict=True):
+        partitions.setdefault((start + size // 2) * count // max(total, 1), []).append(piece)
+        start += size
+    return list(partitions.values())
 
 
 def _share(pieces: Sequence[Piece], most: int) -> list[list[Piece]]:

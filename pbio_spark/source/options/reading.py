@@ -102,7 +102,7 @@ class ReadOptions(FormatOptions):
         values.size,
         None,
         *READS,
-        doc="Approximately how many bytes one task reads; by default 128 MB of files or 32 MB of channels.",
+        doc="Approximately how many bytes one task reads; by default 128 MB, or 32 MB of channels without a filter.",
     )
     scan_limit: int = option(
         values.size,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import pickle
+from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
+from pbio_spark.source.channels.plan import pack
 from tests.channels.spaces import COUNT
 from tests.source.channels.query import columns
 from tests.source.channels.read.test_read import ALL, NOW, filled, numbers, refusal
@@ -36,6 +42,28 @@ def test_groups_are_packed_in_the_order_of_the_log(space: ChannelSpace) -> None:
     parts = plan(space.root, channel="counts", maxPartitionBytes=150).partitions()
     assert len(parts) > 1
     assert numbers(space, maxPartitionBytes=150) == ALL
+
+
+def test_with_a_filter_a_task_reads_more(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    space.compact()
+    monkeypatch.setattr("pbio_spark.source.channels.plan.PARTITION_BYTES", 150)
+    assert len(plan(space.root, channel="counts").partitions()) > 1
+    keeps_all = "{ return 1; }"
+    assert len(plan(space.root, channel="counts", filter=keeps_all).partitions()) == 1
+    assert numbers(space, filter=keeps_all) == numbers(space) == ALL
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.booleans()), max_size=50), st.integers(1, 3000), st.integers(0, 300))
+def test_tasks_are_alike_in_size(pieces: list[tuple[int, bool]], most: int, cost: int) -> None:
+    files = accumulate(is_new for _, is_new in pieces)
+    found: Any = [SimpleNamespace(bytes=size, path=f"{at}") for (size, _), at in zip(pieces, files, strict=True)]
+    packed = pack(found, most, cost)
+    assert [piece for part in packed for piece in part] == found
+    assert all(packed)
+    total = sum(piece.bytes for piece in found) + cost * len({piece.path for piece in found})
+    assert len(packed) <= -(-total // (most + cost))
+    greatest = max((piece.bytes for piece in found), default=0) + cost
+    assert all(sum(piece.bytes for piece in part) <= most + cost + greatest for part in packed)
 
 
 def test_files_may_move_between_planning_and_reading(space: ChannelSpace) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,3 +53,24 @@ def side_by_side(ours: Callable[[], object], theirs: Callable[[], object], repea
             run()
             best[number] = min(best[number], clock() - start)
     return best[0], best[1]
+
+
+def in_turns(runs: dict[str, Callable[[], object]], repeats: int, *, is_written: bool = False) -> dict[str, float]:
+    """The best time in seconds of each of some slow things, run in turns; the first turn warms up. Says on standard
+    error what has been run.
+
+    Args:
+        is_written: they write files. One that syncs its own would else wait for those of the one before.
+    """
+    best = dict.fromkeys(runs, float("inf"))
+    for turn in range(repeats + 1):
+        for name, run in list(runs.items())[:: 1 if turn % 2 else -1]:
+            if is_written:
+                os.sync()
+            start = clock()
+            run()
+            taken = clock() - start
+            print(f"  turn {turn} of {repeats}, {name}: {taken:.2f} s", file=sys.stderr, flush=True)
+            if turn:
+                best[name] = min(best[name], taken)
+    return best

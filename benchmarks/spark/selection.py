@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import Row, side_by_side
+from benchmarks import Row, in_turns
 from benchmarks.spark.spark_scan import PARTITIONS, scan, session
 from pbio_spark.channels import ChannelSpace
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS = int(os.environ.get("PBIO_BENCH_ROWS", "4_000_000"))
+REPEATS = 4
 COLUMNS = {
     "trades": ["id", "concat('symbol ', id % 5000) symbol", "int(id % 97) size"],
     "readings": ["int(id) id", "concat('host ', id % 1000) host", "transform(sequence(1, 4), i -> double(id + i)) v"],
@@ -70,13 +71,15 @@ def selection(spark: SparkSession, what: str, columns: list[str], folder: Path) 
     others = {frame.count() for frame in (whole(), theirs(), channel(), whole_channel())}
     if others != {kept} or not 0.009 < kept / ROWS < 0.011:
         raise ValueError(f"{kept} of {ROWS} rows are left")
-    name = f"1 % of {ROWS:,} {what}"
-    goal = 1 if what.endswith("in order") else 0.8
-    yield Row(name, "filtered Parquet", *side_by_side(scan(ours), scan(theirs)), ROWS, "rows", goal=goal)
-    if what.endswith("in order"):
-        yield Row(name, "skipBlocks=false", *side_by_side(scan(ours), scan(whole)), ROWS, "rows")
-    name += ", in a channel"
-    yield Row(name, "filtered Parquet", *side_by_side(scan(channel), scan(theirs)), ROWS, "rows", goal=goal)
-    yield Row(name, "the folder", *side_by_side(scan(channel), scan(ours)), ROWS, "rows")
-    if what.endswith("in order"):
-        yield Row(name, "skipBlocks=false", *side_by_side(scan(channel), scan(whole_channel)), ROWS, "rows")
+    is_ordered = what.endswith("in order")
+    frames = {"folder": ours, "channel": channel, "parquet": theirs}
+    if is_ordered:
+        frames |= {"whole folder": whole, "whole channel": whole_channel}
+    times = in_turns({name: scan(load) for name, load in frames.items()}, REPEATS)
+    name, goal = f"1 % of {ROWS:,} {what}", 1 if is_ordered else 0.8
+    for which, ending in (("folder", ""), ("channel", ", in a channel")):
+        yield Row(name + ending, "filtered Parquet", times[which], times["parquet"], ROWS, "rows", goal=goal)
+        if which == "channel":
+            yield Row(name + ending, "the folder", times[which], times["folder"], ROWS, "rows")
+        if is_ordered:
+            yield Row(name + ending, "skipBlocks=false", times[which], times[f"whole {which}"], ROWS, "rows")

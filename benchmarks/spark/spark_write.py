@@ -3,17 +3,15 @@
 The writer that does nothing gets its batches as ours does and throws them away, so that what our time exceeds its by is
 all that writing PBIO costs. Avro's jar is asked of Maven by its name; without it its lines are left out. The session
 has `spark.sql.execution.arrow.maxBytesPerBatch` at its greatest (docs/spark/performance.md), except in the
-table's last lines.
+table's last line. `PBIO_BENCH_ROWS` says how many rows there are.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
-from benchmarks import Row
+from benchmarks import Row, in_turns
 from benchmarks.spark.spark_scan import KINDS, PARTITIONS, Ready, save_batches, scan, session
 from pbio_spark.channels import ChannelSpace
 
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-COUNT = 4_000_000
-REPEATS = 3
+COUNT = int(os.environ.get("PBIO_BENCH_ROWS", 1_500_000))
+REPEATS = 2
 AVRO = "org.apache.spark:spark-avro_2.13:4.2.0"
 LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch"
 
@@ -97,7 +95,9 @@ def written(frame: DataFrame, what: str, others: Sequence[str], folder: Path) ->
         shutil.rmtree(f"{space.root}/data")  # a disk full of what nobody reads slows down the others
 
     times = in_turns(
-        {"folder": into_folder("pbio"), "channel": channel, **{name: into_folder(name) for name in ("null", *others)}}
+        {"folder": into_folder("pbio"), "channel": channel, **{name: into_folder(name) for name in ("null", *others)}},
+        REPEATS,
+        is_written=True,
     )
     for ours in ("folder", "channel"):
         for other in ("null", *others):
@@ -121,7 +121,7 @@ def read(spark: SparkSession, what: str, others: Sequence[str], folder: Path) ->
 
     ready = scan(lambda: spark.read.format("ready").schema(schema).load(f"{folder}/ready"))
     ours = scan(lambda: reader.load(f"{folder}/pbio"))
-    times = in_turns({"pbio": ours, "ready": ready, **{name: of(name) for name in others}})
+    times = in_turns({"pbio": ours, "ready": ready, **{name: of(name) for name in others}}, REPEATS)
     for other in ("ready", *others):
         goal, against = (0.95, "ready-made batches") if other == "ready" else (None, other)
         yield Row(f"{what}, read", against, times["pbio"], times[other], COUNT, "rows", goal)
@@ -131,28 +131,16 @@ def limited(spark: SparkSession, folder: Path) -> Iterator[Row]:
     """The same writes with and without Spark's limit of bytes."""
     spark.conf.unset(LIMIT)
     default = str(spark.conf.get(LIMIT))
-    for what, columns in KINDS.items():
-        frame = spark.range(0, COUNT, 1, PARTITIONS).selectExpr(*columns)
+    what, columns = next(iter(KINDS.items()))
+    frame = spark.range(0, COUNT, 1, PARTITIONS).selectExpr(*columns)
 
-        def write(limit: str, frame: DataFrame = frame) -> Callable[[], object]:
-            def run() -> None:
-                spark.conf.set(LIMIT, limit)
-                frame.write.format("pbio").mode("overwrite").save(f"{folder}/limited")
+    def write(limit: str) -> Callable[[], object]:
+        def run() -> None:
+            spark.conf.set(LIMIT, limit)
+            frame.write.format("pbio").mode("overwrite").save(f"{folder}/limited")
 
-            return run
+        return run
 
-        times = in_turns({"without": write(str(2**31 - 1)), "with": write(default)})
-        against = f"with Spark's own limit, {default}"
-        yield Row(f"{what}, batches not limited in bytes", against, times["without"], times["with"], COUNT, "rows")
-
-
-def in_turns(runs: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The median time in seconds of each of some things, run in turns; the first turn warms up."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(REPEATS + 1):
-        for name, run in runs.items():
-            os.sync()  # else a run that syncs its files waits for those of the run before
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(taken[1:]) for name, taken in times.items()}
+    times = in_turns({"without": write(str(2**31 - 1)), "with": write(default)}, REPEATS, is_written=True)
+    against = f"with Spark's own limit, {default}"
+    yield Row(f"{what}, batches not limited in bytes", against, times["without"], times["with"], COUNT, "rows")

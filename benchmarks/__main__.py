@@ -26,9 +26,6 @@ PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 WIDTHS = (56, 20, 20, 32, 7, 4)
 """Of the columns: a line is printed before the next one is known. Longer cells are no error."""
 
-SECONDS: dict[str, int] = {}
-"""How long each benchmark takes."""
-
 
 def main() -> None:
     """Run the benchmarks named on the command line, or all of them."""
@@ -52,17 +49,22 @@ def main() -> None:
 
 
 def listing(known: dict[str, str]) -> str:
-    """The names of all benchmarks, their seconds and titles."""
-    lines = [f"{name:12} {SECONDS[name]:4} s  {title(known[name])}" for name in sorted(SECONDS)]
-    return "\n".join([*lines, "", "Seconds are those of a slow machine of two cores; a fast one takes a quarter."])
+    """The names of all benchmarks, and their titles."""
+    named = {name: Path(source_of(module)).read_text(encoding="utf-8") for name, module in known.items()}
+    return "\n".join(f"{name:14} {title(known[name])}" for name in sorted(named) if "\ndef rows()" in named[name])
+
+
+def source_of(module: str) -> str:
+    """The path of a module, without running it."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return spec.origin
 
 
 def title(module: str) -> str:
     """The first line of a module's docstring, without running the module."""
-    spec = importlib.util.find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or module
+    text = ast.get_docstring(ast.parse(Path(source_of(module)).read_text(encoding="utf-8"))) or module
     return text.partition("\n")[0]
 
 

@@ -34,6 +34,23 @@ ID_LENGTH = 12
 """The bytes of the longest format ID."""
 
 
+_BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+
+
+def as_binary(values: pa.Array) -> pa.Array:
+    """A column of bytes, or of text for its bytes in UTF-8, as `binary` or `large_binary`.
+
+    Raises PBIO_INCOMPATIBLE_TYPE for a column of another type.
+    """
+    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        return values
+    if not any(is_type(values.type) for is_type in (*_BINARY, *_TEXT)):
+        reason = f"records are in a column of bytes, not of {values.type}"
+        raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, hint="name the column that holds the records")
+    return values.cast(pa.large_binary())
+
+
 class ValueReader:
     """Reads values as a plan says; remembers formats and converters from one call to the next.
 
@@ -62,12 +79,11 @@ class ValueReader:
             origins: what errors say of where each value comes from, such as its topic, partition and offset.
 
         Raises:
-            PbioError: under FAILFAST what is wrong with the first bad record.
+            PbioError: under FAILFAST what is wrong with the first bad record; PBIO_INCOMPATIBLE_TYPE.
         """
         count = len(values)
         rows = np.arange(count) if not values.null_count else np.flatnonzero(values.is_valid().to_numpy(False))
-        if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
-            values = values.cast(pa.large_binary())
+        values = as_binary(values)
         present = values.drop_null() if values.null_count else values
         maker, most = self._maker, self._plan.limits.most_records
         maker.formats, maker.rows, maker.origins = self._walker.formats, rows, origins

@@ -122,3 +122,11 @@ def test_nothing() -> None:
     reader = reader_of("FAILFAST")
     assert reader.read(pa.array([], pa.binary())).to_pylist() == []
     assert reader.read(pa.array([None, None], pa.binary())).to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize("type_", [pa.int32(), pa.float64(), pa.list_(pa.binary()), pa.struct([("a", pa.binary())])])
+def test_only_bytes_hold_records(type_: pa.DataType) -> None:
+    for mode in ("FAILFAST", "PERMISSIVE"):
+        with pytest.raises(PbioError, match=r"\[PBIO_INCOMPATIBLE_TYPE\].*a column of bytes, not of"):
+            reader_of(mode).read(pa.array([None], type_))
+    assert reader_of().read(pa.array([None, None])).to_pylist() == [None, None]

@@ -1,4 +1,4 @@
-"""The corpus of the specification, which lies beside the repository where there is one."""
+"""The corpus of the specification, beside the repository if it is there."""
 
 from __future__ import annotations
 

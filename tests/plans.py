@@ -1,4 +1,4 @@
-"""Plans of reading, with all that a test says of them in one place."""
+"""Plans of reading, with all that a test says about them in one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors say what they know, keep it on the way between processes, and have codes that the table explains."""
+"""Errors show their facts, keep them on the way between processes, and have codes that the table explains."""
 
 from __future__ import annotations
 

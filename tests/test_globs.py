@@ -1,4 +1,4 @@
-"""Globs beside a model that knows nothing of regular expressions."""
+"""Globs, compared with a model without regular expressions."""
 
 from __future__ import annotations
 

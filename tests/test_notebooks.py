@@ -1,4 +1,4 @@
-"""The notebooks run, and what they show is what they are stored with; `make notebooks` stores what they show now."""
+"""The notebooks run and give the stored output; `make notebooks` stores the present output."""
 
 from __future__ import annotations
 

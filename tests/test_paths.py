@@ -1,4 +1,4 @@
-"""Paths that mean something else than they say, files that are none, and what a file system refuses."""
+"""Misleading paths, entries that are not files, and refusals of file systems."""
 
 from __future__ import annotations
 

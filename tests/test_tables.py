@@ -257,7 +257,7 @@ def test_an_unknown_field_is_refused_as_it_is_written(tmp_path: Path) -> None:
     ],
     ids=["bytes", "file", "number"],
 )
-def test_what_is_no_path_is_named(paths: Any, type_: str, hint: str) -> None:
+def test_a_value_that_is_not_a_path_is_named(paths: Any, type_: str, hint: str) -> None:
     with pytest.raises(pbio.PbioError, match=f"a path cannot be of type {type_}") as caught:
         pbio.read_batches(paths)
     assert hint in (caught.value.hint or "")
@@ -280,7 +280,7 @@ def test_a_program_is_text(tmp_path: Path, option: str, value: Any, hint: str) -
     assert hint in (caught.value.hint or "")
 
 
-def test_a_table_or_a_frame_is_no_type_and_has_one(tmp_path: Path) -> None:
+def test_a_table_or_a_frame_is_not_a_type_but_has_one(tmp_path: Path) -> None:
     for given, hint in (
         (pa.table({"a": [1]}), "table.schema"),
         (pd.DataFrame({"a": [1]}), "Schema.from_pandas(frame)"),

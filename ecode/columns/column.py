@@ -73,7 +73,8 @@ def columns_of(values: Sequence[Any], type_: ValueType, structs: Structs) -> Col
     try:
         return _column(values, type_, structs)
     except (TypeError, ValueError, OverflowError, KeyError, AttributeError) as error:
-        raise ParameterError(f"a value does not fit its column: {error}") from None
+        hint = "give the numbers, strings, lists and mappings that Program.run takes"
+        raise ParameterError(f"a value does not fit its column: {error}", hint) from None
 
 
 def _column(values: Sequence[Any], type_: ValueType, structs: Structs) -> Column:

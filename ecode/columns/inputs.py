@@ -20,6 +20,8 @@ _NOTHING = np.zeros(8, np.uint8)
 _LONGEST = 1 << 31
 _BLOCK = 1 << 16
 
+_LEAVE_OUT = "leave the column of the size out: it is then the length of the array"
+
 
 def input_buffers(
     sources: Mapping[str, Source],
@@ -85,7 +87,7 @@ class _Walk:
 
     def _child(self, name: str) -> Column:
         if name not in self.column.children:
-            raise ParameterError(f"{self.where}: the elements are missing")
+            raise _bad(f"{self.where}: the elements are missing")
         return self.column.children[name]
 
     def _counted(self, name: str, type_: ValueType) -> Column:
@@ -108,16 +110,16 @@ class _Walk:
         checked.add((self.param, self.path))
         column = self.column
         if column.length < self.length:
-            raise ParameterError(f"{self.where}: {column.length} values, not {self.length}")
+            raise _bad(f"{self.where}: {column.length} values, not {self.length}")
         if column.present is not None and len(column.present) < self.length:
-            raise ParameterError(f"{self.where}: 'present' is too short")
+            raise _bad(f"{self.where}: 'present' is too short")
         is_dynamic = isinstance(self.type, Array) and self.type.is_dynamic
         if is_dynamic or self.type == STRING:
             self._check_offsets()
         elif isinstance(self.type, Basic) and plain(self.type) is not None:
             data = column.data
             if data is None or len(data) < self.length or data.dtype != dtype_of(self.type):
-                raise ParameterError(f"{self.where}: expected {self.length} numbers of type {dtype_of(self.type)}")
+                raise _bad(f"{self.where}: expected {self.length} numbers of type {dtype_of(self.type)}")
         if isinstance(self.type, Ref):
             self._check_sizes(self.type)
 
@@ -125,11 +127,11 @@ class _Walk:
         column = self.column
         offsets = column.offsets
         if offsets is None or len(offsets) <= self.length or offsets.dtype != np.int32:
-            raise ParameterError(f"{self.where}: expected {self.length + 1} offsets of type int32")
+            raise _bad(f"{self.where}: expected {self.length + 1} offsets of type int32")
         used = offsets[: self.length + 1]
         room = len(column.data) if column.data is not None else column.children[ITEMS].length if column.children else 0
         if used[0] < 0 or (used[1:] < used[:-1]).any() or used[-1] > room:
-            raise ParameterError(f"{self.where}: the offsets do not rise from 0 to at most {room}")
+            raise _bad(f"{self.where}: the offsets do not rise from 0 to at most {room}")
 
     def _check_sizes(self, type_: Ref) -> None:
         """The size fields of dynamic arrays against the arrays' own lengths."""
@@ -138,7 +140,7 @@ class _Walk:
             if not (isinstance(field.type, Array) and field.type.is_dynamic and array is not None):
                 continue
             if array.offsets is None or len(array.offsets) <= self.length:
-                raise ParameterError(f"{self.where}.{field.name}: the offsets are too short")
+                raise _bad(f"{self.where}.{field.name}: the offsets are too short")
             if self._has_plain_sizes(field.type, array.offsets[: self.length + 1]):
                 continue
             lengths = np.diff(array.offsets[: self.length + 1].astype(np.int64))
@@ -149,12 +151,13 @@ class _Walk:
                     break
                 extent = dim if size is None or size.data is None else size.data[: self.length].astype(np.int64)
                 if (np.asarray(extent) < 0).any():
-                    raise ParameterError(f"{self.where}.{dim}: a size is negative")
+                    raise ParameterError(f"{self.where}.{dim}: a size is negative", _LEAVE_OUT)
                 # Clipped so that no product wraps around: no array is that long.
                 product = np.minimum(product * np.minimum(extent, _LONGEST), _LONGEST)
             else:
                 if (product != lengths).any():
-                    raise ParameterError(f"{self.where}.{field.name}: a size field and the array's length differ")
+                    where = f"{self.where}.{field.name}"
+                    raise ParameterError(f"{where}: a size field and the array's length differ", _LEAVE_OUT)
 
     def _has_plain_sizes(self, type_: Array, offsets: Buffer) -> bool:
         """Whether an array's only size field, an int32, equals the array's lengths: the check in one pass."""
@@ -180,6 +183,10 @@ class _Walk:
             return _solid(column.offsets, np.dtype(np.int32))
         assert column.data is not None
         return _solid(column.data, column.data.dtype)
+
+
+def _bad(reason: str) -> ParameterError:
+    return ParameterError(reason, "make the column with `columns_of`, which fits it to its type")
 
 
 def _solid(buffer: Buffer, dtype: np.dtype[Any]) -> Buffer:

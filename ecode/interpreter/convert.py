@@ -164,7 +164,9 @@ def _flat(value: Any, extents: Sequence[int], path: str) -> list[Any]:
     if value is None:
         count = math.prod(extents)
         if count > _MOST_ABSENT:
-            raise ParameterError(f"{path}: the null array has {count} elements, more than {_MOST_ABSENT}")
+            raise ParameterError(
+                f"{path}: the null array has {count} elements, more than {_MOST_ABSENT}", "give a list"
+            )
         return [None] * count
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise ParameterError(f"{path}: {value!r} is not an array", hint="give a list")

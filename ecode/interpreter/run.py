@@ -74,7 +74,8 @@ class Interpreter:
         try:
             slots = frame.slots = self._slots(inputs, statics)
         except RecursionError:
-            raise ParameterError("a value is nested too deeply") from None
+            hint = "pass a long chain of records as an array of them"
+            raise ParameterError("a value is nested too deeply", hint) from None
         frame.result = None
         spend(frame, program.work, program.body.at)
         self.body(frame)

@@ -75,7 +75,8 @@ def text_to_syntax(source: str, type_names: Iterable[str] = (), limits: Limits |
     limits = limits or Limits()
     if len(source) > limits.source:
         message = f"the program has {len(source):,} characters, more than {limits.source:,}"
-        raise CompileError([diagnostic(source[:200], 0, Category.PARSE, message)])
+        hint = "split it into several transforms, or allow more with Limits(source=...)"
+        raise CompileError([diagnostic(source[:200], 0, Category.PARSE, message, hint)])
     return _Parse(source, Lexer(source, type_names, 2 * limits.nesting), limits).run()
 
 

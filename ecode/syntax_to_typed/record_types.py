@@ -5,6 +5,7 @@ from __future__ import annotations
 from ecode.errors import ParameterError
 from ecode.limits import Limits
 from ecode.semantics.layout import C_LAYOUT, MEMORY_LAYOUT
+from ecode.suggest import did_you_mean
 from ecode.syntax_to_typed.context import Context
 from ecode.types import Array, Basic, Field, Kind, Pointer, Record, Ref, Struct, Type, references
 
@@ -61,7 +62,8 @@ def _check_struct(param: str, struct: Struct, by_name: dict[str, Struct]) -> Non
         where = f"{param}: field {struct.name}.{field.name}"
         for name in references(field.type):
             if name not in by_name:
-                raise ParameterError(f"{where} refers to the structure {name!r}, which the record type lacks")
+                hint = did_you_mean(name, by_name) or "add it to the structures of the record type"
+                raise ParameterError(f"{where} refers to the structure {name!r}, which the record type lacks", hint)
         type_: Type = field.type
         while isinstance(type_, Array | Pointer):
             if isinstance(type_, Array):
@@ -69,7 +71,10 @@ def _check_struct(param: str, struct: Struct, by_name: dict[str, Struct]) -> Non
                     if isinstance(dim, int) and dim < 0:
                         raise ParameterError(f"{where} has a negative extent")
                     if isinstance(dim, str) and not _is_size(struct.find(dim)):
-                        raise ParameterError(f"{where} has the extent {dim!r}, which is not an integer field beside it")
+                        raise ParameterError(
+                            f"{where} has the extent {dim!r}, which is not an integer field beside it",
+                            f"add Field({dim!r}, INT32) to {struct.name}, or give its field of this name that type",
+                        )
             type_ = type_.element if isinstance(type_, Array) else type_.target
 
 

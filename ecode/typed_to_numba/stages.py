@@ -28,6 +28,8 @@ from ecode.types import CHAR, STRING, Array, Basic, Default, Field, Kind, Pointe
 MOST_ENDS = 64
 """How often the text of a program may be repeated, since the programs before it may end in several places."""
 
+_ALIKE = "give the field one type in the output of a program and in the input of the next"
+
 Find: TypeAlias = Callable[[Struct, str, tuple[str, ...]], Field | None]
 """Finds the field of a structure that a name, at its path, means."""
 
@@ -232,7 +234,7 @@ class _Made:
         else:
             is_readable = type(theirs) is type(wanted) or (is_text and made.type == theirs)
         if not is_readable:
-            raise ParameterError(f"{'.'.join(made.path)}: {made.type} cannot be read as {made.wanted}")
+            raise ParameterError(f"{'.'.join(made.path)}: {made.type} cannot be read as {made.wanted}", _ALIKE)
         return made
 
     def _check_extents(self, site: _MadeSite, made: _MadeSite, wanted: Array) -> None:
@@ -247,7 +249,9 @@ class _Made:
             else:
                 own.append(dim)
         if tuple(own) != made.type.dims:
-            raise ParameterError(f"{'.'.join(made.path)}: {made.type} cannot be read as {wanted}, of another extent")
+            raise ParameterError(
+                f"{'.'.join(made.path)}: {made.type} cannot be read as {wanted}, of another extent", _ALIKE
+            )
 
     def _counts(self, site: _MadeSite, name: str) -> int | str | None:
         """The extent there of the array whose extent here is `name`: the name of a field, or a number."""

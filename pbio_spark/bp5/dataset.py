@@ -1,4 +1,4 @@
-"""`Dataset`: a BP5 folder, its index and formats parsed; and what one step has, in plain Python."""
+"""`Dataset`: a BP5 folder, its index and formats parsed; and the values of one step, in plain Python."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Dataset:
         return self.index.header.column_major
 
     def without_steps(self) -> Dataset:
-        """The dataset for a task, which is given its steps."""
+        """The dataset for a task, which gets its steps separately."""
         return replace(self, index=replace(self.index, steps=()))
 
     def locate(self, folder: DatasetFolder, steps: Sequence[Step]) -> Located:
@@ -72,7 +72,7 @@ class Dataset:
     def attributes(
         self, folder: DatasetFolder, steps: Sequence[Step], known: Mapping[str, DatasetAttribute] | None = None
     ) -> dict[str, DatasetAttribute]:
-        """The attributes after these steps, which follow those that left `known`. Raises as `attribute_changes`."""
+        """The attributes after these steps; `known` are those before them. Raises what `attribute_changes` raises."""
         found = dict(known or {})
         for _, one in self.attribute_changes(folder, steps):
             found[one.name] = one
@@ -83,7 +83,7 @@ class Dataset:
     ) -> Iterator[tuple[Step, DatasetAttribute]]:
         """Each attribute that steps define or change, in order, and the step.
 
-        Raises as `attribute_blocks` and `parse_attributes`.
+        Raises what `attribute_blocks` and `parse_attributes` raise.
         """
         file = folder.file(md.NAME)
         for step, writer, block in md.attribute_blocks(folder, steps, self.index.header):
@@ -97,7 +97,7 @@ class Dataset:
 def open_dataset(folder: DatasetFolder) -> Dataset:
     """The dataset of a folder.
 
-    md.idx is read first: what it names, the other files have already. Raises PBIO_NOT_BP5, PBIO_BAD_BP5.
+    md.idx is read first: the other files already have what it names. Raises PBIO_NOT_BP5, PBIO_BAD_BP5.
     """
     data = folder.all_of(idx.NAME)
     if data is None:
@@ -135,7 +135,7 @@ def step_values(dataset: Dataset, folder: DatasetFolder, steps: Sequence[Step]) 
 
 
 def array_values(dataset: Dataset, folder: DatasetFolder, located: Located, blocks: Blocks) -> Any:
-    """The array of one row; of a local array a list of blocks."""
+    """The array of one row; for a local array, a list of blocks."""
     elements = read_arrays(folder, blocks, located.steps, dataset.kind(blocks.variable), dataset.order)
     if blocks.variable.shape is not Shape.LOCAL_ARRAY:
         return elements.data.reshape(blocks.shape[0])

@@ -33,7 +33,7 @@ class DatasetFolder:
         return f"{self.path}/{name}"
 
     def size(self, name: str) -> int | None:
-        """The bytes of a file now; None if it does not exist."""
+        """The current size of a file, in bytes; None if it does not exist."""
         try:
             source = self._source(name)
         except FileNotFoundError:
@@ -42,13 +42,16 @@ class DatasetFolder:
             return source.seek(0, os.SEEK_END)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset` on, fewer at the end of the file. Raises FileNotFoundError, and as `opened`."""
+        """`length` bytes from `offset` on, fewer at the end of the file.
+
+        Raises FileNotFoundError, and what `opened` raises.
+        """
         length = max(0, min(length, (self.size(name) or 0) - offset))  # allocate no more memory than the file has bytes
         buffer = np.empty(length, np.uint8)
         return buffer[: self.read_into(name, offset, buffer)].tobytes()
 
     def read_into(self, name: str, offset: int, target: Bytes) -> int:
-        """Fill memory with the bytes from `offset` on, and say how many there were."""
+        """Fill memory with the bytes from `offset` on; returns how many there were."""
         source = self._source(name)
         done = 0
         with trouble_at(self.file(name)):
@@ -74,7 +77,8 @@ class DatasetFolder:
             source = stack.enter_context(opened(self.file(name)))
         except PbioError as error:
             if error.code == "PBIO_NOT_FFS":  # a folder or a device
-                raise PbioError("PBIO_BAD_BP5", error.reason, file=self.file(name)) from None
+                hint = "copy the folder again, with all its files"
+                raise PbioError("PBIO_BAD_BP5", error.reason, file=self.file(name), hint=hint) from None
             raise
         self._open[name] = stack, source
         while len(self._open) > MOST_OPEN:

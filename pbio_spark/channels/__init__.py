@@ -40,7 +40,7 @@ from ecode.suggest import no_attribute
 
 if TYPE_CHECKING:
     from pbio_spark.channels.channel import Channel
-    from pbio_spark.channels.commits.checked import check_name
+    from pbio_spark.channels.commits.checked import PUT_BACK, check_name
     from pbio_spark.channels.commits.commit import Data
     from pbio_spark.channels.concentrator.server import Concentrator, ConcentratorLimits
     from pbio_spark.channels.derive.deriver import Deriver
@@ -127,6 +127,7 @@ __all__ = [
     "json_to_offset",
     "offset_to_json",
     "EVENT_TYPE",
+    "PUT_BACK",
     "Piece",
     "Stretch",
     "StreamSubscriber",
@@ -140,7 +141,7 @@ __all__ = [
 
 _HOMES = {
     "channel": ("Channel",),
-    "commits.checked": ("check_name",),
+    "commits.checked": ("PUT_BACK", "check_name"),
     "commits.commit": ("Data",),
     "footers.skipping": ("Footers",),
     "log.files": ("Folder",),

@@ -87,7 +87,7 @@ def main() -> None:
             with console.usage_in_one_line():
                 code = app(prog_name="pbio", standalone_mode=False)
         except (PbioError, MorphError, OSError, SystemExit) as error:
-            # click makes an exit of any broken pipe, also of a connection's.
+            # click turns any broken pipe into an exit, a connection's too.
             cause = error.__context__ if isinstance(error, SystemExit) else error
             is_broken = isinstance(cause, BrokenPipeError)
             if (isinstance(error, SystemExit) and not is_broken) or (is_broken and is_reader_gone()):

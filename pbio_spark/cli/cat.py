@@ -42,7 +42,7 @@ def cat(
         bool, typer.Option("--skip-bad", help="Continue after bad records and damage; report them on standard error.")
     ] = False,
 ) -> None:
-    """Print the records of files, in file order; times and dates as the numbers that are stored.
+    """Print the records of files, in file order; times and dates as the stored numbers.
 
     \b
     Examples:
@@ -116,7 +116,7 @@ def _block_line(scanner: Scanner, item: Item) -> str:
 
 
 def count(files: Files) -> None:
-    """Count records, without decoding them; with several files, of each and of all.
+    """Count records without decoding them, in each file and in all.
 
     \b
     Example:

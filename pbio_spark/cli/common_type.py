@@ -1,7 +1,7 @@
-"""Why values of JSON have no common type: the first line and field that does not go with the lines before it.
+"""Why values of JSON have no common type: the first line and field that does not fit the lines before it.
 
 >>> print(first_misfit([("a.jsonl", 1, {"x": {"n": 1}}), ("a.jsonl", 3, {"x": {"n": "b"}})], TypeError()))
-[PBIO_CANNOT_MERGE] line 3: 'b' is not of the type that the values before it have, int64
+[PBIO_CANNOT_MERGE] line 3: 'b' does not have the type of the values before it, int64
   at: a.jsonl, field $.x.n
   hint: give the types of the fields with --type
 """
@@ -26,7 +26,7 @@ def first_misfit(rows: Sequence[Placed], error: Exception) -> PbioError:
 
     Args:
         rows: the objects, each with its file and line.
-        error: what pyarrow said of all; it is given if every field by itself has a type.
+        error: pyarrow's, for all rows; it is quoted if every field by itself has a type.
     """
     found = _in_objects(rows, "$")
     if found is None:
@@ -72,10 +72,10 @@ def _misfit(before: Sequence[Placed], placed: Placed, where: str) -> PbioError:
         wide = '"uint64"' if 0 <= value < 1 << 64 else '"decimal(38,0)"'
         hint = f"{_HINT}, such as {wide}" if abs(value) < 10**38 else "put it in quotes, as a string"
     elif _type([value]) is None:
-        code, reason, hint = "PBIO_BAD_VALUE", f"{said} is not a value of a column", None
+        code, reason, hint = "PBIO_BAD_VALUE", f"{said} cannot be a value of a column", None
     else:
         kind = _type([one for _, _, one in before])
-        reason = f"{said} is not of the type that the values before it have, {kind}"
+        reason = f"{said} does not have the type of the values before it, {kind}"
         numbers = [one for _, _, one in (*before, placed) if type(one) is int and abs(one) > 1 << 53]
         if numbers and any(isinstance(one, float) for _, _, one in (*before, placed)):
             reason = f"{said} and {numbers[0]} have no common type: a float64 would change {numbers[0]}"

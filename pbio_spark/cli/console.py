@@ -44,7 +44,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """The class of the click that typer uses, which may be its own copy."""
 
 STEP = 1024
-"""Items between two looks at the progress bar."""
+"""Items between two updates of the progress bar."""
 
 
 def each_file(paths: list[str], action: Callable[[Scanner], bool | None]) -> None:
@@ -136,7 +136,7 @@ def scanner_of(path: str) -> Iterator[Scanner]:
 
 @contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-    """A file that can seek; `-` is standard input, which may be opened again."""
+    """A file that can seek; `-` is standard input, which can be opened again."""
     if path == "-":
         source, start = _standard_input()
         source.seek(start)
@@ -191,7 +191,7 @@ def e_code(option: str, doc: str) -> Any:
 
 
 def takes(said: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a verb, one parameter of which is a dataclass of options, these options in its place."""
+    """Replace the parameter of a verb that is a dataclass of options by these options."""
 
     def give(verb: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(verb, eval_str=True).parameters.values())
@@ -209,7 +209,7 @@ def takes(said: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None
             for field in fields(said)
         ]
         made = [one.replace(kind=kind) for one in own] + added
-        # Which typer reads, rather than that of the function that was wrapped.
+        # typer reads this signature instead of that of the wrapped function.
         vars(run).update(__signature__=inspect.Signature(made))
         run.__annotations__ = {one.name: one.annotation for one in made}
         vars(run).pop("__wrapped__")
@@ -236,7 +236,7 @@ def assignments(given: Iterable[str], example: str = "") -> dict[str, str]:
 
 
 def progress_bar() -> Progress:
-    """A bar on standard error, if that is a terminal; it goes away when the work is done."""
+    """A bar on standard error, if that is a terminal; it disappears when the work is done."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -255,7 +255,7 @@ def name_record(scanner: Scanner, item: Item, error: PbioError, *, is_counted: b
 
 
 def name_damage(scanner: Scanner, error: PbioError) -> PbioError:
-    """The error; damage at the position of the scanner gets the number of the record before it."""
+    """The error; for damage at the scanner's position, with the number of the record before it."""
     if error.code in ("PBIO_BAD_ITEM", "PBIO_TRUNCATED") and error.offset == scanner.offset:
         error.reason = f"{after_record(scanner.ordinal)}: {error.reason}"
     return error
@@ -264,9 +264,10 @@ def name_damage(scanner: Scanner, error: PbioError) -> PbioError:
 _FOR_SHELLS = {
     "`ChannelSpace.open(path)` opens it": "`pbio space ls` lists its channels",
     "`ChannelSpace.channel` opens it, and so does exist_ok=True": "`pbio space describe` shows it; choose another name",
+    "the option mode decides what becomes of bad records": "`pbio cat --skip-bad` leaves bad records out",
     "or a datetime": "or a time such as 2026-01-31T12:00:00Z",
 }
-"""Hints for programs, and what they are in a shell."""
+"""Hints for programs -> hints for a shell."""
 
 
 def report(error: Exception) -> None:

@@ -74,7 +74,7 @@ def convert(
     their names, become records: PATH then ends in .ffs or .pbio, and the type comes from --type, from --like, or from
     the lines.
 
-    A type that --type gives says itself what may be null: pointers, such as "*date", "*double" and "*(string[])", and
+    With --type, the type itself says what may be null: pointers, such as "*date", "*double" and "*(string[])", and
     strings. --nulls is for a type that comes from the lines.
 
     \b

@@ -81,7 +81,7 @@ def infer(paths: Sequence[str]) -> pa.Schema:
 
 
 def _without_type(field: pa.Field, above: str = "") -> str | None:
-    """The path of a field, or of one in it, of which there are only nulls, or only empty lists; None without one."""
+    """The path of a field, nested ones included, that has only nulls or empty lists; None if there is none."""
     path = f"{above}{field.name}"
     if pa.types.is_null(field.type):
         return path
@@ -116,7 +116,7 @@ def write_pbio(paths: Sequence[str], target: str, form: Format, schema: pa.Schem
 
 
 def at_line(error: PbioError, lines: Sequence[int]) -> PbioError:
-    """The error of encoding some rows, with the line instead of the number of the row that it is about."""
+    """The error of encoding some rows, with the line in place of the row's number."""
     if (row := _ROW.match(error.reason)) is not None and int(row[1]) < len(lines):
         error.reason = f"line {lines[int(row[1])]}{error.reason[row.end() :]}"
     return error
@@ -141,7 +141,7 @@ def json_to_batch(lines: Sequence[Line], schema: pa.Schema, path: str) -> pa.Rec
 
 
 def _first_bad(lines: Sequence[Line], field: pa.Field, path: str, error: Exception) -> PbioError:
-    """The error of the first line whose value of a field is not of its type."""
+    """The error of the first line in which a field has a value of another type."""
     place = ""
     for number, row in lines:
         try:

@@ -1,7 +1,7 @@
 """`pbio diff`, `pbio match`, `pbio lineage`: how formats differ, which reaches which, and which descends from which.
 
 Name a record type as FILE, if the file holds only one, or as FILE#NAME, FILE#NAME@VERSION or FILE#ID; the beginning of
-an ID is enough. Formats of one record type count as one, for whatever machines they are laid out.
+an ID is enough. Formats of one record type count as one, whatever their machines.
 """
 
 from __future__ import annotations

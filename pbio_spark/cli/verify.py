@@ -97,7 +97,7 @@ class Walk:
         yield from self._index.end(scanner.offset)
 
     def _resume(self, error: PbioError) -> bool:
-        """Go on after damage at the scanner's place, which the error then names; False if nothing sound follows."""
+        """Resume after damage at the scanner's place, and tell the error where; False if nothing sound follows."""
         scanner, index = self._scanner, self._index
         damage, end = scanner.offset, scanner.window.size()
         source, formats = scanner.window.source, scanner.formats
@@ -139,8 +139,7 @@ def checksum_problems(path: str, blocks: Sequence[ChecksumBlock]) -> Iterator[Pb
 
 
 def range_problems(path: str, outline: Outline) -> Iterator[PbioError]:
-    """Errors in the outline's ranges of values. Nothing for a file with bad records, which are
-    problems of their own."""
+    """Errors in the outline's ranges of values; none for a file with bad records, which are problems of their own."""
     from pbio_spark.source.files.listing import ListedFile
     from pbio_spark.source.files.outlines import file_to_outline
 

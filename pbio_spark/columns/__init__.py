@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pbio_spark.columns.decode.symbols import schema_to_symbols
     from pbio_spark.columns.encode.encoder import Encoded, Encoder, RecordBuffer, format_to_encoder
     from pbio_spark.columns.encode.null_value import BLANK, NullValue, null_replacement
-    from pbio_spark.columns.files.batches import AnyDecoder, BatchMaker
+    from pbio_spark.columns.files.batches import MODE_HINT, AnyDecoder, BatchMaker
     from pbio_spark.columns.files.chunks import UNKNOWN_FORMAT, Chunk, Chunker, Resumption
     from pbio_spark.columns.files.compile import plan_read, plan_to_excluding, route_of, with_converters
     from pbio_spark.columns.files.names import renamed
@@ -109,6 +109,7 @@ __all__ = [
     "Stop",
     "Walked",
     "Walker",
+    "MODE_HINT",
     "AnyDecoder",
     "BatchMaker",
     "renamed",
@@ -175,7 +176,7 @@ _HOMES = {
     "decode.symbols": ("schema_to_symbols",),
     "encode.encoder": ("Encoded", "Encoder", "RecordBuffer", "format_to_encoder"),
     "encode.null_value": ("BLANK", "NullValue", "null_replacement"),
-    "files.batches": ("AnyDecoder", "BatchMaker"),
+    "files.batches": ("MODE_HINT", "AnyDecoder", "BatchMaker"),
     "files.chunks": ("Chunk", "Chunker", "Resumption", "UNKNOWN_FORMAT"),
     "files.compile": ("plan_read", "plan_to_excluding", "route_of", "with_converters"),
     "files.names": ("renamed",),

@@ -183,7 +183,7 @@ class Format:
         return self.name in self._variant
 
     def is_variant_struct(self, name: str) -> bool:
-        """The layout of one structure of the format."""
+        """Whether one structure of the format holds anything beyond its base."""
         return name in self._variant
 
     def is_recursive(self, name: str) -> bool:

@@ -43,7 +43,7 @@ def formats_to_graph(
     graph = TransformGraph()
     waiting = list(formats)
     met = {format_.id for format_ in waiting}
-    for format_ in waiting:  # grows while it is walked
+    for format_ in waiting:  # grows during the loop
         key = format_.id.hex()
         graph.add_format(key, format_.record)
         try:

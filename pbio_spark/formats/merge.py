@@ -97,7 +97,7 @@ class _Merger:
     def merged(self) -> Record:
         self._pair(*self._top, "$")
         structs = []
-        for old, new, path in self._waiting:  # grows while it is walked
+        for old, new, path in self._waiting:  # grows during the loop
             left = {f.name: f for f in self._old[old].fields} if old is not None else {}
             right = {f.name: f for f in self._new[new].fields} if new is not None else {}
             fields = tuple(self._field(left.get(n), right.get(n), f"{path}.{n}") for n in {**left, **right})

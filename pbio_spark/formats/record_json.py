@@ -131,7 +131,7 @@ def _hidden_count(field: str) -> Field:
 
 
 def _with_spark_name(type_: Type, logical: str) -> Type | None:
-    """A type whose innermost values are called as Spark calls them; None if it has no name for them."""
+    """The type with Spark's name for its innermost values; None if Spark has no name for them."""
     if spark_type(logical) == (type_, logical):
         return Ref(logical)
     match type_:
@@ -145,7 +145,7 @@ def _with_spark_name(type_: Type, logical: str) -> Type | None:
 
 
 def _check_fields(parsed: Mapping[str, Any]) -> None:
-    """Raise PBIO_BAD_TYPE for the schemas of others, which list their fields: Avro's, and Spark's as JSON."""
+    """Raise PBIO_BAD_TYPE for Avro's schemas and Spark's JSON schemas, which list their fields."""
     listed = parsed.get("fields")
     if not isinstance(listed, list):
         return
@@ -191,7 +191,7 @@ def _hint_beside(name: str, field: str, what: Any) -> str:
 
 
 def _with_count(text: str, field: str, path: str) -> str:
-    """A type whose array of any length has its count in the field that is made for it."""
+    """The type with the name of the hidden count field in place of an empty dimension."""
     if text.count(ANY_LENGTH) > 1:
         hint = 'put the inner array into a structure: {"grid": {"rows": "row[]"}, "row": {"values": "float64[]"}}'
         _bad(f"a field has one array of any length, and {text!r} is several", path, hint)
@@ -237,7 +237,7 @@ _PYTHON = {
     "unsigned char": "uint8",
     "float16": "float32",
 }
-"""Names of types in Python, numpy, pandas and C that are unknown here."""
+"""Names of types in Python, numpy, pandas and C, and what they are called here."""
 
 
 def _hint(text: str, structs: Iterable[str]) -> str:
@@ -254,7 +254,7 @@ def _hint(text: str, structs: Iterable[str]) -> str:
     if "<" in text and outer in ("struct", "map"):
         return 'describe the structure beside the first one, {"Load": {"at": "point"}, "point": {"x": "double"}}'
     if text.lower() == BINARY:
-        return "write char[n]; binary stands alone"
+        return "write char[n]: binary cannot be a part of another type"
     return did_you_mean(text, [*BASICS, *SPARK_NAMES, *structs]) or f"types are {', '.join(BASICS)}, or Spark's"
 
 

@@ -11,11 +11,20 @@ from pbio_spark.errors import PbioError
 
 LOOPBACK = "127.0.0.1"
 
+LOGGED = 'the logger "pbio_spark.gateways" has the traceback'
+"""What to look at after a defect."""
+
 
 def one_line(error: PbioError) -> str:
     """An error in one line, for a log."""
     said = " ".join(line.strip() for line in str(error).splitlines())
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in said)
+
+
+def unpublished(error: Exception) -> PbioError:
+    """The error of events that a defect may have lost."""
+    hint = f"see which of them are in the channel before you send them again; {LOGGED}"
+    return PbioError("PBIO_OUTCOME_UNKNOWN", f"the events could not be published: {error!r}", hint=hint)
 
 
 def system_reason(error: OSError) -> str:

@@ -38,7 +38,7 @@ class Address:
 
 
 def is_kafka(address: str) -> bool:
-    """Whether an address, of a format store for instance, is one of Kafka's, if only meant so: `kafka:/h:1/x`."""
+    """Whether an address, such as that of a format store, is meant for Kafka, even misspelled: `kafka:/h:1/x`."""
     return address.lower().startswith("kafka:")
 
 
@@ -52,7 +52,7 @@ def parse_address(address: str) -> Address:
     if address[: len(SCHEME)].lower() != SCHEME:
         reason = "it does not begin with kafka://"
     elif at:
-        reason = "a login does not belong into it"
+        reason = "it cannot hold a login"
         hint = "it is a setting: kafka.security.protocol, kafka.sasl.mechanism and kafka.sasl.jaas.config"
     elif (wrong := next((one for one in brokers.split(",") if not _is_broker(one)), None)) is not None:
         reason = f"{wrong[:80]!r} is not host:port" + (", or several with commas" if wrong == brokers else "")
@@ -60,7 +60,7 @@ def parse_address(address: str) -> Address:
     elif not slash or not topic:
         reason = "the topic is missing"
     elif not _TOPIC.fullmatch(topic) or topic in (".", ".."):
-        reason = f"{topic[:80]!r} cannot be a topic: letters, digits, '.', '_' and '-' can"
+        reason = f"{topic[:80]!r} cannot be a topic: use letters, digits, '.', '_' and '-'"
     if reason is not None:
         raise PbioError("PBIO_BAD_OPTION", f"not the address of a topic, {address[:200]!r}: {reason}", hint=hint)
     return Address(brokers, topic)
@@ -74,7 +74,7 @@ def _is_broker(text: str) -> bool:
 def _hint(broker: str) -> str | None:
     """A hint for an address that is not a broker."""
     if found := _BARE_IPV6.fullmatch(broker):
-        return f"an address of IPv6 stands in brackets: [{found[1]}]:{found[2]}"
+        return f"put an IPv6 address in brackets: [{found[1]}]:{found[2]}"
     if _HOST.fullmatch(broker):
         return f"the port is missing: {broker}:9092 is usual"
     if _BROKER.fullmatch(broker):

@@ -17,7 +17,7 @@ from pbio_spark.kafka.settings import USUAL, timeout_of, to_client
 log = logging.getLogger("pbio_spark.kafka")
 
 TIMEOUT = 30.0
-"""Seconds that a call may ask the brokers for, unless `default.api.timeout.ms` says otherwise."""
+"""Seconds that a call waits for the brokers, unless `default.api.timeout.ms` says otherwise."""
 
 _UNKNOWN = re.compile(r'No such configuration property: "(.*)"')
 
@@ -38,7 +38,7 @@ class Client:
         settings: as Spark names them, without `kafka.`.
         timeout: seconds that a call may take.
         kafka: the client library.
-        said: what the client last complained of.
+        said: the client's last complaint.
     """
 
     def __init__(self, brokers: str, settings: Mapping[str, str]) -> None:
@@ -50,7 +50,7 @@ class Client:
         self._config = to_client(settings)
         self._admin: Any = None
         if self._config:
-            self.admin()  # which refuses what it does not know
+            self.admin()  # refuses unknown settings
 
     def consumer(self, config: Mapping[str, str] = READ_ONLY) -> Any:
         """Raises PBIO_BAD_OPTION for settings that the client does not know."""
@@ -73,7 +73,7 @@ class Client:
     def partitions(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions; none for a missing topic, which is not created. Raises PBIO_KAFKA.
 
-        Brokers make the topics that clients ask for by name as readers and writers do, unless they are told not to.
+        Brokers create topics that clients ask for by name, as readers and writers do, unless they are told not to.
         """
         what, errors = f"say what topic {topic!r} is", self.kafka.KafkaError
         deadline = time.monotonic() + self.timeout
@@ -83,7 +83,7 @@ class Client:
             try:
                 found = asked[topic].result().partitions
             except self.kafka.KafkaException as exception:
-                self.admin().poll(0)  # which tells why
+                self.admin().poll(0)  # logs the reason
                 error = exception.args[0]
                 if error.code() == errors.UNKNOWN_TOPIC_OR_PART:
                     return []
@@ -105,23 +105,23 @@ class Client:
             return str(self.admin().describe_topics(asked, request_timeout=self.timeout)[topic].result().topic_id)
 
     def missing(self, topic: str, hint: str = "") -> PbioError:
-        """The error of a topic that does not exist. Raises PBIO_KAFKA."""
+        """The error for a topic that does not exist. Raises PBIO_KAFKA."""
         with self.trouble("list their topics"):
-            known = self.admin().list_topics(timeout=self.timeout).topics  # of all: none is made by that
+            known = self.admin().list_topics(timeout=self.timeout).topics  # asking for all creates none
         near = did_you_mean(topic, (name for name in known if not name.startswith("__")))
         place = f"kafka://{self.brokers}/{topic}"
         return PbioError("PBIO_BAD_OPTION", f"there is no topic {topic!r}", file=place, hint=near or hint)
 
     def failed(self, what: str, error: object) -> PbioError:
-        """The error of brokers that cannot do something."""
+        """The error for a request that the brokers cannot serve."""
         text = error.str() if hasattr(error, "str") else str(error)
         said = f" ({self.said})" if self.said and self.said not in text else ""
         return PbioError(
             "PBIO_KAFKA",
             f"the brokers cannot {what}: {text[:300]}{said[:300]}",
             file=f"kafka://{self.brokers}",
-            hint="see whether they run, and what kafka.security.protocol and the like must be; "
-            f"{self.timeout:g} s are waited, or kafka.default.api.timeout.ms",
+            hint="check that they run, and whether they need settings such as kafka.security.protocol; "
+            f"a call waits {self.timeout:g} s, which kafka.default.api.timeout.ms changes",
         )
 
     @contextmanager
@@ -142,7 +142,7 @@ class Client:
             raise self.failed(what, error) from None
 
     def _with(self, config: Mapping[str, str]) -> dict[str, Any]:
-        # What it would log of every attempt to connect, our errors quote once. Topics are made by us, or not at all:
+        # The client would log every attempt to connect; our errors quote it once. Brokers must not create topics:
         # those that brokers make of themselves are not compacted, and a misspelled one would be read as empty.
         ours = {"log_level": "2", "allow.auto.create.topics": "false"}
         return {**ours, **config, **self._config, "bootstrap.servers": self.brokers, "error_cb": self._note}

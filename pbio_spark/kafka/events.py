@@ -1,4 +1,4 @@
-"""`EventReader`: the events of a channel as the records that they are, byte for byte."""
+"""`EventReader`: the events of a channel as records, byte for byte."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbio_spark.channels import Channel, DataFiles, LogFollower, LogOffset, Piece, Position, Stretch
+from pbio_spark.channels import PUT_BACK, Channel, DataFiles, LogFollower, LogOffset, Piece, Position, Stretch
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import ItemKind, Scanner
@@ -24,7 +24,7 @@ class RecordEvent:
         record: its bytes, with the header.
         producer, sequence: as published.
         event_time: as published, in microseconds since 1970 UTC.
-        published: when it was, likewise.
+        published: the time of its publication, likewise.
     """
 
     position: Position
@@ -65,13 +65,14 @@ class EventReader:
         items = self._files.read_bytes(stretch) or b""
         form = self._formats.get(bytes.fromhex(group.format))
         if form is None:
-            raise PbioError("PBIO_UNKNOWN_FORMAT", "the space has lost the body of this format", format=group.format)
+            reason = "the space has lost the body of this format"
+            raise PbioError("PBIO_UNKNOWN_FORMAT", reason, format=group.format, hint=PUT_BACK)
         # An offset of 0 would mean that the bytes begin with a file's magic.
         scanner = Scanner(io.BytesIO(b"\0" + items), piece.path, offset=1, formats={form.id: form}, search=False)
         records = [item for item in scanner.items() if item.kind is ItemKind.DATA]
         if len(records) != group.count:
             reason = f"the file has {len(records)} events where the log has {group.count}"
-            raise PbioError("PBIO_BAD_LOG", reason, file=piece.path, offset=piece.start)
+            raise PbioError("PBIO_BAD_LOG", reason, file=piece.path, offset=piece.start, hint=PUT_BACK)
         ordinals = np.arange(piece.first, piece.stop)
         sequences, times = group.sequence_of(ordinals), group.event_times_of(ordinals)
         for i, ordinal in enumerate(ordinals.tolist()):

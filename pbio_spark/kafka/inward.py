@@ -1,8 +1,8 @@
 """`RelayIn`: archives the records of a topic in a channel, each once.
 
-What is published of a partition is one batch of an application that is called as the partition, numbered by the offset
-of its last message: the log of the space itself says where a relay continues. Two at once duplicate nothing: the
-batch of one is refused if the other has published since.
+Each commit of messages of a partition is a batch of an application named after the partition, numbered by the offset of
+its last message: the log of the space itself says where a relay resumes. Two relays at once duplicate nothing: the
+space refuses the batch of one if the other has published since.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ MOST_MESSAGES = 10_000
 """The most messages of a partition in one commit."""
 
 LOOK_AGAIN = 30.0
-"""Seconds between two looks for new partitions of a topic that is followed."""
+"""Seconds between two searches for new partitions of a followed topic."""
 
 _LONGEST_NAME = 200
-"""Characters of a producer's name that a key becomes."""
+"""The most characters of a producer's name, which a key becomes."""
 
 OF_A_MESSAGE = frozenset(
     {"PBIO_UNKNOWN_FORMAT", "PBIO_REJECTED", "PBIO_TRAP", "PBIO_UNEXPECTED_NULL", "PBIO_VALUE_BEYOND_TYPE"}
@@ -41,7 +41,7 @@ OF_A_MESSAGE = frozenset(
     | {"PBIO_RECORD_EXPANDS", "PBIO_RECORD_TOO_LARGE", "PBIO_CANNOT_BE_NULL", "PBIO_INCOMPATIBLE_TYPE"}
     | {"PBIO_FORMAT_CONFLICT", "PBIO_BAD_OPT_INFO", "PBIO_BAD_LAYOUT", "PBIO_BAD_TYPE_STRING"}
 )
-"""Errors of a message; no other error is a reason to leave one out."""
+"""Errors of a message; only these are a reason to leave it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class InwardOptions:
         formats: the store of the formats; by default the topic `pbio-formats` of the same brokers.
         settings: of the client, as Spark names them without `kafka.`.
         wait: seconds to wait for a format that the store lacks.
-        on_bad: whether a message that cannot be an event of the channel is an error, or is left out and logged; and
-            so those that the topic has removed before they were archived.
+        on_bad: whether a message that cannot be an event of the channel is an error, or is left out and logged. The
+            same holds for messages that the topic removed before they were archived.
     """
 
     formats: str | None = None
@@ -64,7 +64,7 @@ class InwardOptions:
 
 @dataclass(slots=True)
 class _Partition:
-    """A partition: how it is called in the space, the last offset published, and whether its end was reached."""
+    """A partition: its name in the space, the last offset published, and whether its end was reached."""
 
     application: str
     last: int
@@ -75,9 +75,9 @@ class _Partition:
 class RelayIn:
     """Relays a topic to a channel: each message becomes an event whose producer is the message's key.
 
-    Messages without a value are left out, and so is what the topic had removed before it was read. The space knows the
-    last message that became an event, not those left out after it: they are read again, and if the topic has removed
-    them, are taken for lost.
+    Messages without a value are left out, and so are messages that the topic removed before the first run. The space
+    knows the last message that became an event, not those left out after it: a relay reads these again, and takes them
+    for lost if the topic has removed them.
     """
 
     def __init__(self, channel: Channel, source: Address, options: InwardOptions = InwardOptions()) -> None:
@@ -104,7 +104,7 @@ class RelayIn:
 
         Raises:
             PbioError: PBIO_KAFKA; with `on_bad=fail` what is wrong with a message, and its place; PBIO_OTHER_BATCH if
-                another relay does the same; what publishing raises.
+                another relay reads the same topic; what publishing raises.
         """
         count, silent, looked = 0, 0.0, time.monotonic()
         while follow or not all(one.is_at_end for one in self._parts.values()):
@@ -126,7 +126,7 @@ class RelayIn:
         self._consumer.close()
 
     def _places(self) -> dict[int, _Partition]:
-        """The partitions, from where the space has them."""
+        """The partitions, each with its last offset in the space."""
         topic = self._source.topic
         numbers = self._client.partitions(topic)
         if not numbers:
@@ -142,18 +142,18 @@ class RelayIn:
         return parts
 
     def _look_for_partitions(self) -> None:
-        """Read what the topic has got since it was begun with, from the first message on."""
+        """Read new partitions of the topic, from their first messages on."""
         try:
             new = {number: one for number, one in self._places().items() if number not in self._parts}
             if not new:
                 return
             with self._client.trouble(f"read topic {self._source.topic!r}"):
-                self._consumer.list_topics(self._source.topic, self._client.timeout)  # so that it knows them too
+                self._consumer.list_topics(self._source.topic, self._client.timeout)  # tells the consumer of them
                 starts = [self._start(number, one) for number, one in new.items()]
         except PbioError as error:
             if error.code != "PBIO_KAFKA":
                 raise
-            # Brokers that are away for a time do not end a relay that follows.
+            # A relay that follows survives a time without brokers.
             log.info("cannot look for new partitions now: %s", error)
             return
         log.info("%s: new partitions: %s", self._source, ", ".join(map(str, new)))
@@ -178,7 +178,7 @@ class RelayIn:
         return place
 
     def _fetch(self) -> bool:
-        """Get some messages, or the ends of partitions; whether anything came."""
+        """Get some messages or ends of partitions; returns whether there were any."""
         kafka = self._client.kafka
         with self._client.trouble(f"read topic {self._source.topic!r}"):
             messages = self._consumer.consume(MOST_MESSAGES, 0.2)
@@ -195,13 +195,13 @@ class RelayIn:
         return bool(messages)
 
     def _publish(self, number: int, one: _Partition) -> int:
-        """Publish what waits of a partition in one commit; how many events."""
+        """Publish the waiting messages of a partition in one commit; returns the number of events."""
         messages, one.waiting = one.waiting, []
         self._channel.space.history.catch_up()
         prepared = self._prepare([message for message in messages if message.value() is not None])
         last = messages[-1].offset()
         if not prepared:
-            return 0  # to be passed over again: the space does not know that it was
+            return 0  # the next run skips them again, since the space does not know of them
         place = f"{self._source}, partition {number}"
         try:
             published = self._publisher.publish([prepared], (one.application, last), after=one.last)
@@ -219,7 +219,7 @@ class RelayIn:
             if error.code not in OF_A_MESSAGE:
                 raise
         made: list[Prepared] = []
-        for message in messages:  # which is it?
+        for message in messages:  # find the bad ones
             try:
                 made += self._prepared([message])
             except PbioError as error:
@@ -268,7 +268,7 @@ class RelayIn:
             found = self._store.find([format_id]) if format_id else []
             if not found:
                 if format_id:
-                    self._store.get(format_id)  # which may know why
+                    self._store.get(format_id)  # raises the reason, if it knows one
                 raise format_missing(value, self._store)
             known = self._formats[format_id] = found[0]
             put_with_priors(known, self._store, self._channel.space.formats)
@@ -288,7 +288,7 @@ def _runs(messages: Sequence[Any]) -> Iterator[tuple[str | None, list[Any]]]:
 
 
 def _producer(key: bytes | None) -> str | None:
-    """The producer that a key names: as text, else in hexadecimal; of a long one its start and a digest.
+    """The producer that a key names: as text, else in hexadecimal. Of a long key, its start and a digest.
 
     >>> _producer(b"agent-7"), _producer(bytes.fromhex("ff01")), _producer(b"")
     ('agent-7', 'ff01', None)

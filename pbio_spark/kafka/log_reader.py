@@ -14,9 +14,9 @@ Take = Callable[[Any], None]
 
 
 class TopicReader:
-    """Reads all partitions of a topic, each message once, however often it is asked; whole transactions only.
+    """Reads all partitions of a topic, each message once over all calls; only whole transactions.
 
-    A topic that is shorter than what was read of it was created again, and is read from its start.
+    A topic that is shorter than before was created again, so it is read from its start.
     """
 
     def __init__(self, client: Client, topic: str) -> None:
@@ -89,7 +89,7 @@ class TopicReader:
     def _wanted(self) -> dict[int, int] | None:
         """The current ends of partitions, including open transactions; None if the topic is gone.
 
-        A transaction that began before may hide what was committed since, so it is waited for.
+        A transaction that began earlier may hide later commits, so the reader waits for it.
         """
         admin = self._client.admin()
         latest = require("confluent_kafka.admin", "kafka").OffsetSpec.latest()

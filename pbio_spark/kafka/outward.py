@@ -1,8 +1,8 @@
 """`RelayOut`: a named subscriber of a channel that writes each event into a topic, once.
 
-Events and the position after them go into Kafka in one transaction: the position under the relay's name in a compacted
-topic of its own. A relay that starts ends what a killed one of its name had begun, reads how far that came, and goes on
-there; only then does the space learn it. A second relay of that name ends the first.
+Events and the position after them go into Kafka in one transaction; the position is in a compacted topic of its own,
+under the relay's name. A relay that starts ends the transaction of a killed one of its name, reads the position, and
+resumes there; only then does the space learn the position. A second relay of that name ends the first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pbio_spark.kafka.stores import open_store, put_with_priors, refuse_own
 from pbio_spark.kafka.topics import is_compacted, loses, make_compacted, refuse_loss
 
 PROGRESS = "pbio-relays"
-"""The topic, on the same brokers, that keeps how far each relay has come."""
+"""The topic, on the same brokers, that keeps the position of each relay."""
 
 FORMATS = "pbio-formats"
 """The topic, on the same brokers, that keeps the formats unless another store is named."""
@@ -47,7 +47,7 @@ class OutwardOptions:
         start: where a new one begins, as for `Channel.subscribe`.
         formats: the store for the formats; by default the topic `pbio-formats` of the same brokers.
         settings: of the client, as Spark names them without `kafka.`.
-        progress: the topic that keeps how far it has come.
+        progress: the topic that keeps its position.
     """
 
     subscriber: str | None = None
@@ -142,8 +142,8 @@ class RelayOut:
         position, _, topic_id = found[0].decode("ascii", "replace").partition(" ") if found else ("", "", "")
         if topic_id not in ("", self._topic_id):
             log.warning(
-                "topic %s was created again since: it lacks the events before %s, which went to the one before; "
-                "a relay of another name (--subscriber) begins with the first",
+                "topic %s was created again: it lacks the events before %s, which went to the old topic; "
+                "a relay of another name (--subscriber) begins with the first event",
                 self._to,
                 position,
             )
@@ -205,7 +205,7 @@ class RelayOut:
             try:
                 self._producer.commit_transaction(self._client.timeout)
             except self._client.kafka.KafkaException as exception:
-                # What has become of it is not known yet: to ask again is safe.
+                # The outcome is not known yet; asking again is safe.
                 if not exception.args[0].retriable() or time.monotonic() > deadline:
                     raise
             else:

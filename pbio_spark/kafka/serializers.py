@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from ecode.types import Record
-from pbio_spark.columns import ErrorPolicy, Request, Selection, ValueReader, plan_read
+from pbio_spark.columns import MODE_HINT, ErrorPolicy, Request, Selection, ValueReader, plan_read
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.python_rows import sound_rows
@@ -46,7 +46,7 @@ MOST_FORMATS = 1000
 class PbioSerializer:
     """Dicts of one type -> records, for `value.serializer` or `key.serializer` of a `SerializingProducer`.
 
-    The format is in the store when the serialiser is made, so that no record comes before its format.
+    The constructor stores the format, so that no record arrives before its format.
 
     Attributes:
         format: of the records.
@@ -89,12 +89,12 @@ class PbioSerializer:
 class PbioDeserializer:
     """Records of any format that a store has -> dicts, for `value.deserializer` of a `DeserializingConsumer`.
 
-    Without a type, a record becomes what tables show of its own format. With one, each becomes that type, directly or
-    by the transforms that its format carries, as MaxMatch finds; fields that it lacks are None.
+    Without a type, a record becomes what tables show of its own format. With a type, every record becomes that type,
+    directly or by the transforms that its format carries, as MaxMatch decides; fields that it lacks are None.
 
     Args:
         store: where formats are found.
-        type: what every record is to become.
+        type: the type that every record becomes.
         settings: of the client, for a store in Kafka.
         wait: seconds to wait for a format that the store lacks.
 
@@ -120,7 +120,7 @@ class PbioDeserializer:
         """The dict of a record; None for None.
 
         Args:
-            context: what the client says of the message; its topic is said in errors.
+            context: what the client says about the message; errors name its topic.
 
         Raises PBIO_UNKNOWN_FORMAT, PBIO_BAD_VALUE for what is not bytes, PBIO_REJECTED if the record does not reach the
         type, PBIO_BAD_RECORD and the like.
@@ -140,7 +140,9 @@ class PbioDeserializer:
             return next(sound_rows(pa.RecordBatch.from_struct_array(found)))
         except PbioError as error:
             if error.code == "PBIO_BAD_VALUE":
-                error.record, error.hint = None, error.hint or "pbio_spark.decode has it as it is stored, as a number"
+                error.record, error.hint = None, error.hint or "pbio_spark.decode gives the number that is stored"
+            if error.hint == MODE_HINT:
+                error.hint = None  # a deserialiser has no modes
             topic = getattr(context, "topic", None)
             if topic is not None and error.file in (None, "binary value 0 of its batch"):
                 error.file = f"topic {topic}"
@@ -154,7 +156,7 @@ class PbioDeserializer:
         found = self._formats.find([format_id]) if format_id else []
         if not found:
             if format_id:
-                self._formats.get(format_id)  # which may know why
+                self._formats.get(format_id)  # raises the reason, if it knows one
             raise format_missing(value, self._formats)
         if len(self._known) >= MOST_FORMATS:
             self._known.clear()
@@ -173,7 +175,7 @@ class PbioDeserializer:
 
 
 def _shown(form: Format) -> Shown | None:
-    """None for what tables cannot show, such as a list that leads to itself: its values are as `decode` has them."""
+    """None for a format that tables cannot show, such as a list that leads to itself: `decode` gives its values."""
     try:
         return Shown(form)
     except PbioError:
@@ -185,6 +187,6 @@ def _check(type_: object) -> None:
         raise PbioError(
             "PBIO_BAD_TYPE",
             f"{str(type_)[:80]!r} is not a type of records",
-            hint="give a Format, or a Record, as parse_record({'Load': {'load': 'float64'}}) makes one; "
-            "it is PbioSerializer(type, store), and PbioDeserializer(store, type)",
+            hint="give a Format, or a Record such as parse_record({'Load': {'load': 'float64'}}); "
+            "the arguments are PbioSerializer(type, store) and PbioDeserializer(store, type)",
         )

@@ -52,7 +52,7 @@ def to_client(settings: Mapping[str, str]) -> dict[str, str]:
     Args:
         settings: without `kafka.` before their names.
 
-    Raises PBIO_BAD_OPTION for what only Java's clients can do.
+    Raises PBIO_BAD_OPTION for settings that only Java's clients support.
     """
     given = {name.lower(): value for name, value in settings.items() if name.lower() != TIMEOUT}
     client: dict[str, str] = {}
@@ -66,7 +66,7 @@ def to_client(settings: Mapping[str, str]) -> dict[str, str]:
         elif name.startswith(("ssl.truststore.", "ssl.keystore.")) and name not in _RENAMED:
             client |= _store(name, value, given)
         elif name.endswith((".class", ".classes")):
-            raise _refused(name, "it names a Java class, and the client is not Java's")
+            raise _refused(name, "it names a Java class, but the client is librdkafka")
         else:
             client[_RENAMED.get(name, name)] = value
     return client
@@ -88,7 +88,7 @@ def _login(text: str) -> dict[str, str]:
     if not {"username", "password"} <= parts.keys():
         raise _refused(
             "sasl.jaas.config",
-            'what can be understood is ...PlainLoginModule required username="..." password="...", and '
+            'supported: ...PlainLoginModule required username="..." password="...", and '
             "ScramLoginModule; for others use the client's own kafka.sasl.username, kafka.sasl.oauthbearer.config ...",
         )
     plain = {name: re.sub(r"\\(.)", r"\1", parts[name]) for name in ("username", "password")}

@@ -43,10 +43,11 @@ class KafkaStore:
     """Formats in a topic. The first `put` creates it, compacted and with one partition.
 
     A format is durable on the brokers when `put` returns. The store remembers where the bodies are, and some of them;
-    when an ID is unknown, it reads what came since. What is not a format, or has an ID that is not its body's, is
-    skipped with a warning; requesting that ID is an error that says where it is. A null value removes a format.
+    for an unknown ID, it reads the new messages. It skips, with a warning, a message that is not a format or has
+    another ID than its body; requesting that ID is an error that says where the message is. A null value removes a
+    format.
 
-    A store can be pickled, and goes from process to process as its address and settings.
+    Pickling a store keeps its address and settings.
 
     Args:
         address: `kafka://host:port/topic`.
@@ -144,16 +145,16 @@ class KafkaStore:
         return shared_store, (str(self.address), self._settings)
 
     def _own(self) -> threading.RLock:
-        """The lock; after a fork, with nothing of what the other process had."""
+        """The lock. After a fork, it first forgets what belongs to the parent process."""
         if self._process != os.getpid():
-            # Their threads are not here: not even their end can be run.
+            # The parent's threads do not exist here, so its clients cannot even be closed.
             _OF_OTHERS.append((self._reader, self._client, self._producer))
             self._lock = threading.RLock()
             self._reset()
         return self._lock
 
     def _catch_up(self) -> bool:
-        """Read what is in the topic by now; whether it exists."""
+        """Read the new messages; returns whether the topic exists."""
         is_there = self._reader.read(self._take)
         if is_there and not self._is_checked:
             self._is_checked = True

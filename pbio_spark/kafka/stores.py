@@ -16,7 +16,7 @@ from pbio_spark.kafka.settings import NO_SETTINGS
 from pbio_spark.wire.foreign import unknown_format
 
 MOST_IN_VAIN = 10_000
-"""How many IDs are remembered for which waiting was in vain."""
+"""How many IDs are remembered that did not come while the store waited."""
 
 _PAUSE = 0.2
 
@@ -64,12 +64,12 @@ def to_store(store: object, settings: Mapping[str, str] = NO_SETTINGS, wait: flo
 
 
 def put_with_priors(form: Format, source: FormatStore, target: FormatStore) -> None:
-    """Put a format into a store, after the older ones that its transforms lead to, as far as another store has them.
+    """Put a format into a store, after the older ones that its transforms lead to, if another store has them.
 
     Raises what the stores raise.
     """
     waiting, met = [form], {form.id}
-    for one in waiting:  # grows while it is walked
+    for one in waiting:  # grows during the loop
         for transform in one.transforms:
             prior = None if transform.prior in met else source.get(transform.prior)
             met.add(transform.prior)
@@ -79,14 +79,14 @@ def put_with_priors(form: Format, source: FormatStore, target: FormatStore) -> N
 
 
 def format_missing(record: bytes, store: FormatStore) -> PbioError:
-    """PBIO_UNKNOWN_FORMAT for what should be a record, after a store was asked for its format in vain."""
+    """PBIO_UNKNOWN_FORMAT for bytes that should be a record, after a search for the format in a store."""
     return unknown_format(record, missing_hint(store))
 
 
 class PatientStore:
-    """A store whose `find` waits for what is missing: once for each ID, and once for all that are asked for together.
+    """A store whose `find` waits for missing formats: once for each ID, and once for all IDs of a call.
 
-    It pickles as what it is made of.
+    Pickling keeps the store and the wait.
 
     Attributes:
         asked: the store.
@@ -123,12 +123,12 @@ class PatientStore:
 
 
 def refuse_own(topic: Address, *kept: str) -> None:
-    """Raise PBIO_BAD_OPTION if a topic of events is one that keeps formats, or how far relays have come."""
+    """Raise PBIO_BAD_OPTION if a topic for events is one that keeps formats or the positions of relays."""
     for address in kept:
         if is_kafka(address) and parse_address(address) == topic:
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"the topic {topic.topic!r} keeps what relays need, and can have no events",
+                f"the topic {topic.topic!r} keeps formats or the positions of relays, and cannot take events",
                 file=str(topic),
                 hint="name another topic, or another store by --formats",
             )

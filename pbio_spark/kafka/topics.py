@@ -27,11 +27,11 @@ def make_compacted(client: Client, topic: str, config: Mapping[str, str]) -> Non
                     raise
         deadline = time.monotonic() + client.timeout
         while not client.partitions(topic) and time.monotonic() < deadline:
-            time.sleep(0.05)  # it is made, and not every broker knows yet
+            time.sleep(0.05)  # created, but not every broker knows it yet
 
 
 def loses(client: Client, topic: str) -> str | None:
-    """Why a topic loses what was put there last under a key; None if it does not, or the brokers do not say."""
+    """Why a topic loses the last value of a key; None if it does not, or if the brokers do not say."""
     config = _config(client, topic)
     if config is None:
         return None
@@ -42,7 +42,7 @@ def loses(client: Client, topic: str) -> str | None:
 
 
 def is_compacted(client: Client, topic: str) -> bool:
-    """Whether a topic keeps only what was put there last under each key, as far as the brokers say."""
+    """Whether a topic keeps only the last value of each key, as far as the brokers say."""
     config = _config(client, topic)
     return config is not None and "compact" in config["cleanup.policy"].value
 
@@ -60,7 +60,7 @@ def _config(client: Client, topic: str) -> Mapping[str, Any] | None:
 
 
 def refuse_loss(client: Client, topic: str, why: str) -> PbioError:
-    """The error of a topic that loses what is put there."""
+    """The error for a topic that loses values."""
     return PbioError(
         "PBIO_BAD_OPTION",
         f"the topic {topic!r} is not kept: {why}",

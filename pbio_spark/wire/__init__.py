@@ -12,7 +12,7 @@ Reading goes down this list, writing goes up:
     decode      record bytes -> values
     encode      values -> record bytes
     writer      `FileWriter`
-    foreign     what bytes are that are not a record
+    foreign     what bytes may be that are not a record
     jsonl       items as lines of JSON
 """
 

@@ -11,7 +11,7 @@ This table has all rules of the walk; the compiled walk of big files follows the
 
 The word is u32be, the kind its top byte. Any other kind is damage that cannot be repaired: nothing in the container
 says where the next item starts. An item that ends early is not damage but a `TruncatedError`: files grow. But an item
-that claims bytes beyond the end, among them sound items, has a damaged length.
+that claims bytes beyond the end, and in which sound items follow, has a damaged length.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ GO_ON = (
     "everything before this offset is sound; to continue after the damage, set resync=true and mode=DROPMALFORMED or "
     "PERMISSIVE in a batch, or use `pbio cat --skip-bad`"
 )
+_TAIL = "everything before this offset is sound; truncatedTail=ignore reads only that"
 LONGEST_HEAD = 20
 """Bytes of the longest head of an item, including the ID at the start of a record."""
 
@@ -86,9 +87,9 @@ class Scanner:
     """Finds the items of a file, and reads only the payloads of formats.
 
     A scanner may start at any item boundary that is known: `offset`, with the `ordinal` of the next record and the
-    `formats` known so far; `chunk` is what it fetches of a file at once, in bytes; `search`, whether it looks for sound
-    items inside a truncated item at the file's end. It is always at a boundary
-    (`offset`), and `items` may be called again when the file has grown, or to continue where a loop was left.
+    `formats` known so far; `chunk` is the number of bytes that it fetches at once; `search` says whether it looks for
+    sound items inside a truncated item at the file's end. It is always at a boundary (`offset`): call `items` again
+    when the file has grown, or to continue after a loop that ended early.
 
     >>> scanner = Scanner(MAGIC + bytes.fromhex("01000003") + b"hi\\0")
     >>> [(item.kind.name, item.offset, item.length) for item in scanner.items()]
@@ -205,6 +206,7 @@ class Scanner:
                     f"an index block at offset {offset} is still being written",
                     file=self.window.name,
                     offset=offset,
+                    hint=_TAIL,
                 )
             case unknown:
                 self._fail(offset, f"unknown kind of item {unknown:#04x}")
@@ -258,7 +260,7 @@ class Scanner:
             self._fail(item.offset, f"{claimed}, but a sound item follows at offset {place}")
 
     def _has_right_length(self, item: Item) -> bool:
-        """Whether the header of a record says that it is as long as its item says."""
+        """Whether the header of a record and its item agree on its length."""
         form = self.formats.get(item.format_id) if item.kind is ItemKind.DATA else None
         if form is None:
             return False
@@ -275,6 +277,7 @@ class Scanner:
             f"truncated at offset {offset}: the item has {needed} bytes, but {present} are present",
             file=self.window.name,
             offset=offset,
+            hint=_TAIL,
         )
 
 
@@ -298,7 +301,7 @@ _OTHERS = {
     b"\x89HDF": ("an HDF5", _FFS_HEAD),
     b"CDF": ("a netCDF", _FFS_HEAD),
 }
-"""How files that lie beside those of PBIO begin, and what to do with them."""
+"""How other files in the same folders begin, and what to do with them."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -328,9 +331,9 @@ def _what_it_is(head: bytes, name: str) -> tuple[str, str]:
 
 
 def _what_text_it_is(head: bytes, base: str) -> tuple[str, str] | None:
-    """The same of a file that starts with text; None if it does not."""
+    """The same for a file that starts with text; None for others."""
     try:
-        text = getincrementaldecoder("utf-8")().decode(head.removeprefix(_BOM))  # whose last letter may be cut
+        text = getincrementaldecoder("utf-8")().decode(head.removeprefix(_BOM))  # the last letter may be cut
     except UnicodeDecodeError:
         return None
     suffix = os.path.splitext(base)[1].lower()

@@ -24,6 +24,8 @@ few bytes can describe a huge tree; but honest records share too, such as a hub 
 VALUE_COST = 32
 """The bytes that each structure and array counts beside its content, because it costs memory itself."""
 
+_ENCODING = "name the encoding of strings: the option encoding, or text= of decode, where None keeps the bytes"
+
 
 def room_of(length: int) -> int:
     """The bytes that a record of a length may decode to. The compiled decoders use the same rule."""
@@ -45,8 +47,8 @@ def decode(
 ) -> dict[str, Value]:
     """The values of one encoded record with its header.
 
-    Structures become dicts in field order, arrays nested lists with logical indices, NULL of any kind None (so an empty
-    dynamic array is None unless it could be null otherwise, and a pointer to a NULL pointer too). A `char` is 0..255, a
+    Structures become dicts in field order, arrays nested lists with logical indices, NULL of any kind None (also a
+    pointer to a NULL pointer, and an empty dynamic array that cannot be null in another way). A `char` is 0..255, a
     `boolean` is true if not 0, a float of 16 bytes is its bytes. In recursive structures a target that several pointers
     share is one Python object, and cycles are cycles. A value that another field marks as null is
     None, and the other field is omitted.
@@ -202,7 +204,8 @@ class _Decoder:
         except UnicodeDecodeError as error:
             if not self.strict:
                 return characters
-            self.fail("PBIO_BAD_STRING", f"the string is not {self.text}: {error.reason}", at + error.start, path)
+            reason = f"the string is not {self.text}: {error.reason}"
+            self.fail("PBIO_BAD_STRING", reason, at + error.start, path, _ENCODING)
 
     def follow(self, slot: int, size: int, path: Path) -> int:
         """The target of the pointer at `slot`: `size` bytes inside the record; 0 is NULL."""
@@ -229,8 +232,8 @@ class _Decoder:
                 path,
             )
 
-    def fail(self, code: str, reason: str, at: int, path: Path) -> NoReturn:
-        raise PbioError(code, reason, offset=self.start + at, field=path_to_text(steps_of(path)))
+    def fail(self, code: str, reason: str, at: int, path: Path, hint: str | None = None) -> NoReturn:
+        raise PbioError(code, reason, offset=self.start + at, field=path_to_text(steps_of(path)), hint=hint)
 
 
 def without_marked(value: Value, marks: Value) -> Value:

@@ -18,8 +18,9 @@ from pbio_spark.wire.images import Images, Path, StructImage, Value, align, imag
 def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> bytes:  # noqa: A002
     """One encoded record with its header, from values as `decode` returns them.
 
-    Every field must be present but control fields, which arrays say too, and an array must have their extents, or be
-    None. In recursive structures a dict or list object that appears again is written once (7.5). Strings may be bytes.
+    Every field must be present, except control fields, which arrays imply. An array must have the extents that its
+    control fields give, or be None. In recursive structures a dict or list object that appears again is written once
+    (7.5). Strings may be bytes.
 
     Raises:
         PbioError: PBIO_BAD_TYPE for what is not a format; PBIO_BAD_VALUE with the field's path: a field is missing,
@@ -262,7 +263,7 @@ def flatten(value: Value, extents: list[int], path: Path) -> list[Value]:
                 if isinstance(part, str | bytes):
                     hint = _AS_STORED.replace("microseconds", "[97, 98] for 'ab'")
                 elif hasattr(part, "__iter__"):
-                    hint = "give a list: list(value), or value.tolist() of an array of numpy's"
+                    hint = "give a list: list(value), or value.tolist() for a numpy array"
                 where = path_to_element(path, rank, extents[:depth])
                 fail(f"{found}, but the array has {extent} elements", where, hint)
         level = [inner for part in level if isinstance(part, list) for inner in part]

@@ -1,4 +1,4 @@
-"""What bytes are that are not a record: the frames of other formats that people put into the same topics."""
+"""What bytes may be that are not a record: other formats that share a topic with PBIO."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def name_frame(data: bytes) -> tuple[str, str] | None:
         return said
     number = int.from_bytes(data[1:CONFLUENT_HEAD], "big")
     if data[0] == 0 and len(data) >= CONFLUENT_HEAD and 0 < number < MOST_SCHEMAS and not legible_id(data[:12]):
-        hint = "it is decoded by from_avro(expr('substring(value, 6)'), schema) with that schema, or what else wrote it"
+        hint = "from_avro(expr('substring(value, 6)'), schema) with that schema decodes it, or its own deserialiser"
         return f"it has the frame of Confluent's serialisers, schema ID {number}", hint
     if data.startswith(AVRO_SINGLE) and len(data) >= 10:
         fingerprint = data[9:1:-1].hex()
-        hint = "it is decoded by from_avro(expr('substring(value, 11)'), schema) with that schema"
+        hint = "from_avro(expr('substring(value, 11)'), schema) with that schema decodes it"
         return f"it is an Avro single-object encoding, schema fingerprint {fingerprint}", hint
     if data.startswith(AVRO):
         return "it is a whole Avro file", "read it with Spark's format avro"
@@ -73,10 +73,10 @@ def _of_formats(data: bytes) -> tuple[str, str] | None:
 
 
 def unknown_format(data: bytes, hint: str, *, file: str | None = None, offset: int | None = None) -> PbioError:
-    """PBIO_UNKNOWN_FORMAT for what should be a record.
+    """PBIO_UNKNOWN_FORMAT for bytes that should be a record.
 
     Args:
-        hint: what to do if it may be one, and only its format is missing.
+        hint: what to do if they may be one, and only the format is missing.
 
     >>> unknown_format(b"?" * 16, "store it").reason
     'no format is known with the ID that the record begins with: it would be 3f3f3f3f3f3f3f3f3f3f3f3f'

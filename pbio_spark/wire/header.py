@@ -29,17 +29,17 @@ def check_header(format: Format, record: bytes) -> int:  # noqa: A002
             header or the format says.
     """
 
-    def fail(reason: str, offset: int) -> PbioError:
-        return PbioError("PBIO_BAD_RECORD", reason, offset=offset, format=format.name)
+    def fail(reason: str, offset: int, hint: str | None = None) -> PbioError:
+        return PbioError("PBIO_BAD_RECORD", reason, offset=offset, format=format.name, hint=hint)
 
     start = format.header_size
     if not record.startswith(format.id):
         from pbio_spark.wire.foreign import name_frame  # which reads headers
 
         looks = name_frame(record)
-        error = fail(f"the record's format ID is {record[: len(format.id)].hex()}, not {format.id.hex()}", 0)
-        error.hint = None if looks is None else ": ".join(looks)
-        raise error
+        hint = "give the format with that ID: the record's file or its format store has it"
+        reason = f"the record's format ID is {record[: len(format.id)].hex()}, not {format.id.hex()}"
+        raise fail(reason, 0, hint if looks is None else ": ".join(looks))
     if len(record) < start:
         raise fail(f"the record has {len(record)} bytes, but its header alone needs {start}", 0)
     length = len(record) - start

@@ -45,7 +45,7 @@ def items_to_json(
 
     Args:
         on_bad: receives each record that cannot be decoded, and the error; without it the error is raised.
-        items: those of the scanner, if not all that follow.
+        items: some of the scanner; otherwise all that follow.
         empty: as of `record_to_json`.
     """
     attributes: dict[tuple[int, bytes], bytes] = {}

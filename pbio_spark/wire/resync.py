@@ -1,7 +1,7 @@
-"""Where reading goes on after damage between the records of a file.
+"""Where reading resumes after damage between the records of a file.
 
 Nothing in the container says where the next item begins (see `wire.container`). Two things help: a boundary that an
-index or an outline names, and the format IDs that every format item and every record start with.
+index or an outline names, and the format IDs that every format item and every record starts with.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRST_STEP, LONGEST_STEP = 1 << 12, 1 << 20
 """How many bytes are searched at once. A file that is damaged everywhere must not be read over and over."""
 
 MOST_PLACES = 100_000
-"""How many places are tried, after one damage."""
+"""How many places are tried after one damage."""
 
 HEADS = tuple(bytes((ItemKind.FORMAT, 0, 0, length)) for length in (8, 10, 12))
 RECORD = bytes((ItemKind.DATA, 0))
@@ -67,7 +67,8 @@ def next_sound(source: Source, formats: Mapping[bytes, Format], start: int, end:
 
 
 def items_resumed(scanner: Scanner, on_damage: Callable[[PbioError], None]) -> Iterator[Item]:
-    """The items of a file, also after damage, which `on_damage` gets. Raises damage that nothing sound follows."""
+    """The items of a file, those after damage too. `on_damage` receives the damage; if nothing sound follows, it is
+    raised."""
     while True:
         try:
             yield from scanner.items()
@@ -84,7 +85,7 @@ def items_resumed(scanner: Scanner, on_damage: Callable[[PbioError], None]) -> I
 
 
 def damage_to_text(damages: Sequence[tuple[int, int | None]]) -> str:
-    """What damage leaves out: of each place how many bytes, and how many records, if that is known.
+    """What damage leaves out, from the bytes and records (None if unknown) of each place.
 
     >>> print(damage_to_text([(80, 2), (40, 1)]))
     damage in 2 places leaves out 120 bytes, with 3 records

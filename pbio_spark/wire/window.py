@@ -1,4 +1,4 @@
-"""Bytes by position, of a file or of a buffer, whatever they mean."""
+"""Bytes by position, of a file or a buffer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ fetch the record."""
 class Window:
     """A seekable binary file or a buffer, read by position.
 
-    The caller keeps the file: the window moves its position and never closes it. It asks for the size each time,
-        since a
-    file may grow. `chunk` is the least size of one read of a file.
+    The caller keeps the file: the window moves its position and never closes it. It asks for the size each time, since
+    a file may grow. `chunk` is the least size of one read of a file.
 
     >>> window = Window(b"abcdef", "letters")
     >>> window.read(4, 10)

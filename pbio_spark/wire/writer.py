@@ -25,16 +25,16 @@ def _opened(file: str | os.PathLike[str] | BinaryIO, *, append: bool) -> tuple[B
         return cast("BinaryIO", file), False
     fs, path = locate(file)
     if not is_local(fs):
-        hint = "hand over fsspec.open(...).open(), or use pbio_spark.open_writer"
-        raise PbioError("PBIO_BAD_PATH", "the path is not one of the local disk", file=os.fsdecode(file), hint=hint)
+        hint = "pass fsspec.open(...).open(), or use pbio_spark.open_writer"
+        raise PbioError("PBIO_BAD_PATH", "the path is not on the local disk", file=os.fsdecode(file), hint=hint)
     try:
         with trouble(fs, path):
             return written(open(path, "r+b" if append else "wb"), path), True
     except FileNotFoundError:
         is_there = os.path.isdir(os.path.dirname(path))
-        reason, hint = "the folder of the file is not there", "make it first"
+        reason, hint = "the folder of the file does not exist", "make it first"
         if is_there:
-            reason, hint = "the file is not there", "append=False makes one"
+            reason, hint = "the file does not exist", "append=False creates it"
         raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=path, hint=hint) from None
 
 
@@ -46,7 +46,7 @@ class FileWriter:
         indexed: interleave index blocks; decide this at the start of a file.
         append: continue at the end of a file, which must be readable and whole; an indexed file continues in its last
             block.
-        owned: close a file object that was handed in, which stays open otherwise.
+        owned: close a file object that the caller passed; otherwise it stays open.
 
     Raises:
         PbioError: what the file system refuses; PBIO_CANNOT_APPEND if the file has an index and `indexed` is false, or
@@ -102,7 +102,8 @@ class FileWriter:
         try:
             data = text.encode() if isinstance(text, str) else text
         except UnicodeEncodeError as error:
-            raise PbioError("PBIO_BAD_VALUE", f"the comment is not text: {error.reason}") from None
+            hint = "give bytes, or leave out the characters that UTF-8 lacks"
+            raise PbioError("PBIO_BAD_VALUE", f"the comment is not text: {error.reason}", hint=hint) from None
         if 0 in data or len(data) + 1 >> 24:
             raise PbioError(
                 "PBIO_BAD_VALUE",

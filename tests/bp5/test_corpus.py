@@ -1,4 +1,4 @@
-"""Every set of the BP5 corpus gives exactly the values that its JSON file has."""
+"""Every set of the BP5 corpus gives exactly the values in its JSON file."""
 
 from __future__ import annotations
 

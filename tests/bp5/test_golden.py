@@ -1,4 +1,4 @@
-"""The BP5 folders of the conformance set give the values that went in; damaged ones what is sound, and say the rest."""
+"""The BP5 folders of the conformance set give the written values; damaged ones the sound values, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders with wrong bytes: errors of this package, or rows; and damage stays in the step that it is in."""
+"""Folders with wrong bytes: errors of this package, or rows; and damage affects only its own step."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def runs(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Known:
-    """A sound folder, and what is read of it.
+    """A sound folder, and its rows.
 
     Attributes:
         folder: a copy, one file of which is wrong at a time.

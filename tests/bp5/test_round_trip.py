@@ -1,4 +1,4 @@
-"""What the adios2 library writes is read as it went in: random datasets, and blocks in any order."""
+"""What the adios2 library writes is read back unchanged: random datasets, and blocks in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of rows in the spelling of the corpus' JSON files."""
+"""Values of rows, spelled as in the corpus' JSON files."""
 
 from __future__ import annotations
 

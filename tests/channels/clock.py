@@ -1,4 +1,4 @@
-"""A clock for tests: it goes, and jumps, when it is told to."""
+"""A clock for tests, which runs and jumps on command."""
 
 from __future__ import annotations
 

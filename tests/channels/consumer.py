@@ -1,4 +1,4 @@
-"""A process that keeps what it is given in a file, and may be killed at any time: `python -m tests.channels.consumer`.
+"""A process that keeps its events in a file, and may be killed at any time: `python -m tests.channels.consumer`.
 
 It keeps an event before it acknowledges it, and leaves out those whose positions it has already.
 """

@@ -15,7 +15,7 @@ STEPS = ("create", "read", "replace")
 
 
 def break_steps(failures: int, chance: random.Random) -> None:
-    """Let so many of 10,000 steps fail, before they are done, or when they are done and nobody is told."""
+    """Let so many of 10,000 steps fail, before they are done, or after they are done, without a reply."""
 
     def breaking(original: Callable[..., Any], code: str) -> Callable[..., Any]:
         def call(*args: Any) -> Any:

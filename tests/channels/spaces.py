@@ -1,4 +1,4 @@
-"""What the tests of channels share: types, and looking at what a channel holds."""
+"""Shared by the tests of channels: types, and a look at the content of a channel."""
 
 from __future__ import annotations
 

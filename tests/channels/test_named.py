@@ -40,7 +40,7 @@ def test_an_object_means_the_channel_that_it_was_opened_for(space: pbio.ChannelS
     assert space.find(new).events == 0
 
 
-def test_what_is_known_of_a_channel_is_known_anew(space: pbio.ChannelSpace) -> None:
+def test_the_facts_of_a_channel_are_renewed(space: pbio.ChannelSpace) -> None:
     stock, other = space.create_channel("stock", STOCK), pbio.ChannelSpace.open(space.root)
     assert stock.info.events == 0
     other.channel("stock").submit({"price": 1.0})
@@ -65,7 +65,7 @@ def test_a_type_may_be_json(space: pbio.ChannelSpace, said: Any) -> None:
         (None, "PBIO_BAD_OPTION", "JSON"),
     ],
 )
-def test_what_is_no_type_says_what_is(space: pbio.ChannelSpace, said: Any, code: str, hint: str) -> None:
+def test_a_wrong_type_names_the_right_ones(space: pbio.ChannelSpace, said: Any, code: str, hint: str) -> None:
     with pytest.raises(pbio.PbioError) as caught:
         space.create_channel("stock", said)
     assert caught.value.code == code

@@ -1,4 +1,4 @@
-"""Many processes at one space, killed at any time: nothing is lost, doubled, torn, or out of its producer's order."""
+"""Processes on one space, killed at any time: no event is lost, duplicated, torn, or out of its producer's order."""
 
 from __future__ import annotations
 

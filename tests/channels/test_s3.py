@@ -52,7 +52,7 @@ def test_a_bucket_is_never_made(bucket: str) -> None:
 
 
 def test_what_others_do_in_a_bucket_is_seen_at_once(bucket: str) -> None:
-    """A file system remembers what it has listed, and another process tells it nothing."""
+    """A file system caches its listings, and does not notice other processes."""
     folder, store = Folder(bucket), FolderStore(bucket)
     known, new = record_to_format(COUNT), record_to_format(READING)
     store.put(known)

@@ -1,4 +1,4 @@
-"""Spaces and channels: created, opened, listed, dropped, and refused where something else is."""
+"""Spaces and channels: created, opened, listed, dropped, and refused where there is something else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_channels_are_created_listed_dropped_and_created_again(space: ChannelSpa
     other.drop_channel("counts")
     assert code_of(channel, {"n": 3}) == "PBIO_UNKNOWN_CHANNEL"
     anew = space.create_channel("counts", WIDER)
-    assert anew.submit({"who": 1, "n": 1}, producer="p", sequence=0).events == 1  # numbers begin anew too
+    assert anew.submit({"who": 1, "n": 1}, producer="p", sequence=0).events == 1  # numbers restart, too
     assert [row["n"] for row in values(anew)] == [1]
     for name in ("", "a\nb", "x" * 201):
         with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):

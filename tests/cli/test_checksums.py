@@ -1,4 +1,4 @@
-"""Checksums in outlines: a bit that flips in a value is noticed, and where."""
+"""Checksums in outlines: they find a flipped bit in a value, and its place."""
 
 from __future__ import annotations
 

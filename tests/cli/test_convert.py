@@ -1,4 +1,4 @@
-"""`pbio convert`: the suffix says what is written, and nothing is written that it does not say."""
+"""`pbio convert`: the suffix selects the kind of file, and no other kind is written."""
 
 from __future__ import annotations
 

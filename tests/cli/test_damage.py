@@ -1,4 +1,4 @@
-"""`pbio cat` and `pbio verify` on damaged files: what is wrong, where, and the records after it."""
+"""`pbio cat` and `pbio verify` on damaged files: the error, its place, and the records after it."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def test_every_option_of_a_modulator_is_recorded(pbio: Pbio, root: Path) -> None
     assert (how.state.values, how.services) == ({"sum": 0, "last": [0.5]}, ("clock", "double heat(int sensor)"))
     assert (how.max_cost, how.max_traps, how.when) == (500, 7, "subscribed")
     lines = described(pbio, root, "sums")
-    assert "when: subscribed (nobody does)" in lines
-    for line in ("every: 60 s", "service: clock", 'param.unit: "kPa"', 'state at first: {"sum": 0, "last": [0.5]}'):
+    assert "when: subscribed (it has no subscribers)" in lines
+    for line in ("every: 60 s", "service: clock", 'param.unit: "kPa"', 'initial state: {"sum": 0, "last": [0.5]}'):
         assert line in lines
 
 

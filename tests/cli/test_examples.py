@@ -1,4 +1,4 @@
-"""The example in the help of each verb runs, as it stands there."""
+"""The example in the help of each verb runs as written."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LOGGING = ("gateway serve", "gateway send")
 
 @pytest.fixture
 def listening() -> Iterator[None]:
-    """Somebody who listens where the examples say, and reads what is sent."""
+    """A listener at the address of the examples, which reads what is sent."""
     with socket.create_server(("127.0.0.1", 26300)) as server:
 
         def read() -> None:
@@ -98,7 +98,7 @@ def grid_gateway(place: Path) -> Iterator[None]:
         try:
             asyncio.run(serve())
         finally:
-            ready.set()  # if the port is taken, the examples fail, and nobody waits
+            ready.set()  # if the port is taken, the examples fail, and no test waits
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -1,4 +1,4 @@
-"""JSON lines that cannot become records: the error names file, line and field, and hints at what the command has."""
+"""JSON lines that cannot become records: the error names file, line and field, and hints at options of the command."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.cli.conftest import Ran
         ('{"a":18446744073709551615}', ["line 1: 18446744073709551615 is beyond", "field $.a", '"uint64"']),
         ('{"a":1}\n{"a":-9223372036854775809}', ["line 2: -9223372036854775809 is beyond", '"decimal(38,0)"']),
         ('{"a":{"b":[1,99999999999999999999]}}', ["line 1: 99999999999999999999", "field $.a.b[]"]),
-        ('{"a":1}\n\n{"a":"x"}', ["[PBIO_CANNOT_MERGE] line 3: 'x' is not", "int64", "field $.a"]),
-        ('{"a":{"b":1}}\n{"a":3}', ["line 2: 3 is not", "field $.a"]),
+        ('{"a":1}\n\n{"a":"x"}', ["[PBIO_CANNOT_MERGE] line 3: 'x' does not have the type", "int64", "field $.a"]),
+        ('{"a":{"b":1}}\n{"a":3}', ["line 2: 3 does not have the type", "field $.a"]),
         ('{"a":9007199254740993}\n{"a":2.5}', ["line 2: 2.5 and 9007199254740993", "field $.a", "decimal(38,6)"]),
         ('{"a":2.5}\n{"a":9007199254740993}', ["line 2: 9007199254740993 cannot be combined with the fractions"]),
         ('{"a":1}\n{"a":1,"a":2}', ["[PBIO_BAD_VALUE] line 2 is not", "duplicate key 'a'"]),
         ('{"a":{"b":1,"b":1}}', ["duplicate key 'b'"]),
-        ('{"a":"\\ud800"}', ["line 1: ", "is not a value of a column"]),
+        ('{"a":"\\ud800"}', ["line 1: ", "cannot be a value of a column"]),
         ("[" * 100_000, ["line 1 is not the JSON of a record"]),
         ('{"a":1}\n\n{"a":null}', ["[PBIO_CANNOT_BE_NULL] line 3: null", "--nulls mask", "--null-value"]),
         ('{"a":1}\n{"a":1,"b":2}', ["[PBIO_CANNOT_BE_NULL] line 1: null", "field $.b"]),

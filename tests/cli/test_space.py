@@ -1,4 +1,4 @@
-"""`pbio space`: what it prints, and how it ends."""
+"""`pbio space`: its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_verify(pbio: Pbio, root: Path) -> None:
 
 def test_compact_and_vacuum(pbio: Pbio, root: Path) -> None:
     ChannelSpace.open(str(root)).channel("notes").submit({"n": 9, "text": "another"})
-    assert pbio("space", "compact", root).out == f"{root}: 2 files put together\n"
+    assert pbio("space", "compact", root).out == f"{root}: 2 files combined\n"
     assert pbio("space", "vacuum", root).out == f"{root}: 0 files removed (0 bytes)\n"
     assert "2 files removed" in pbio("space", "vacuum", root, "--grace", "0").out
     assert len(pbio("space", "tail", root, "notes").out.splitlines()) == 4

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: Arrow schemas of Spark's types, and rows of them that our own formats can say."""
+"""Hypothesis strategies: Arrow schemas of Spark's types, and rows of them that formats of this project can hold."""
 
 from __future__ import annotations
 

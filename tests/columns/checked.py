@@ -1,4 +1,4 @@
-"""Kernels run as the Python they are written in, every access checked against the memory they were given.
+"""Kernels run as the Python that they are written in, and every access is checked against their memory.
 
 Nothing is compiled, so that thousands of formats can be tried; and what would be a silent stray access in machine code
 is a failure here.
@@ -25,7 +25,7 @@ class StrayAccessError(AssertionError):
 
 @dataclass(frozen=True)
 class CheckedKernel:
-    """Stands for a `Kernel`. `readable` are (address, size) of memory that only the addresses in the table lead to."""
+    """Replaces a `Kernel`. `readable` are (address, size) of memory that only the addresses in the table lead to."""
 
     source: str
     readable: Sequence[tuple[int, int]]

@@ -1,4 +1,4 @@
-"""What a record's values are as a row of its columns: the plain-Python twin of the kernels."""
+"""A record's values as a row of its columns: the plain-Python twin of the kernels."""
 
 from __future__ import annotations
 

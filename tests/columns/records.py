@@ -1,4 +1,4 @@
-"""Records in memory for the kernels, and what came of them."""
+"""Records in memory for the kernels, and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conformance files of this project through the kernels: rows as the plain codec has them, and the bytes again."""
+"""The conformance files of this project through the kernels: the rows of the plain codec, and the same bytes again."""
 
 from __future__ import annotations
 

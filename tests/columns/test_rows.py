@@ -1,4 +1,4 @@
-"""Rows and columns as a program has them become batches that the encoder takes, or errors that say which and why."""
+"""Rows and columns of a program become batches for the encoder, or errors that name the value and the reason."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_what_arrow_would_cut_off_is_refused(field: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("sequence", [True, -1, 2**62, "1", 1.0])
-def test_what_is_no_sequence_number(channel: Channel, sequence: Any) -> None:
+def test_values_that_are_not_sequence_numbers(channel: Channel, sequence: Any) -> None:
     with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION.*not a sequence number: "):
         channel.submit(ROW, producer="p", sequence=sequence)
 
@@ -204,7 +204,7 @@ class Pair(NamedTuple):
     ],
     ids=range(7),
 )
-def test_what_is_no_row_gets_the_way_to_one(tmp_path: Path, channel: Channel, row: Any, hint: str) -> None:
+def test_a_value_that_is_not_a_row_gets_a_hint(tmp_path: Path, channel: Channel, row: Any, hint: str) -> None:
     with open_writer(tmp_path / "x.ffs", {"t": {"x": "int32"}}) as writer:
         for put in (writer.write, channel.submit):
             with pytest.raises(PbioError, match="PBIO_BAD_VALUE") as caught:
@@ -221,7 +221,7 @@ def test_what_is_no_row_gets_the_way_to_one(tmp_path: Path, channel: Channel, ro
     [
         ("timestamp", "2026-01-01T00:00:00Z", "datetime.fromisoformat(text)"),
         ("timestamp", date(2026, 1, 1), "datetime.combine(day, time())"),
-        ("timestamp", pd.NaT, "stands for nothing in pandas"),
+        ("timestamp", pd.NaT, "is a missing value of pandas"),
         ("timestamp", np.datetime64("2026-01-01T00:00:00"), "astype('datetime64[us]').item()"),
         ("date", "2026-01-01", "date.fromisoformat(text)"),
         ("decimal(10,2)", 1.5, "Decimal('1.5')"),

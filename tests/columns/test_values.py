@@ -1,4 +1,4 @@
-"""Binary values become what the plain codec reads in each, wherever they lie in memory and whatever lies between."""
+"""Binary values decode as by the plain codec, wherever they are in memory and whatever is between them."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def expect(what: str, expected: object, actual: object) -> None:
 
 
 def check(case: Case, engine: Engine) -> None:
-    """Raises AssertionError with what is wrong."""
+    """Raises AssertionError with the difference."""
     wanted = case.get("recommended") or case
     if wanted.get("error"):
         try:
@@ -184,7 +184,7 @@ def cases(folder: Path) -> Iterator[Case]:
 
 
 def failures(folder: Path, engine: Engine) -> tuple[int, list[str]]:
-    """The number of cases that passed, and what is wrong with the others."""
+    """The number of cases that passed, and the failures of the others."""
     passed, failed = 0, []
     for case in cases(folder):
         try:

@@ -1,4 +1,4 @@
-"""An event that passes a filter, or on which it traps, meets all bounds that were found in the program."""
+"""An event that passes a filter, or on which it traps, keeps all bounds found in the program."""
 
 from __future__ import annotations
 

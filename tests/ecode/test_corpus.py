@@ -1,4 +1,4 @@
-"""Conformance cases, every one of them, with both engines: this project's own, and the corpus where it is."""
+"""All conformance cases with both engines: this project's own, and the corpus if it is there."""
 
 import os
 from pathlib import Path

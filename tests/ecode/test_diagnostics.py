@@ -1,4 +1,4 @@
-"""Wrong programs and what is said about them: `diagnostics/ROOM/NAME.ec` and `NAME.txt`.
+"""Wrong programs and their diagnostics: `diagnostics/ROOM/NAME.ec` and `NAME.txt`.
 
 python -m tests.ecode.test_diagnostics    writes the expected output again, on purpose
 """

@@ -1,4 +1,4 @@
-"""The pages on the language: every example runs, in both engines, and does what the comment before it says."""
+"""The pages on the language: every example runs, in both engines, and does what its comment says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs cost: both engines charge the same at the same place, and for all that takes time or memory."""
+"""The cost of programs: both engines charge the same at the same place, for everything that takes time or memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures hold what they are asked to show, and say what to install where matplotlib is absent."""
+"""Pictures show what they should; without matplotlib, the error says what to install."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_users_have_is_a_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", [7, None, [7], ["a.ffs", 7]], ids=range(4))
-def test_what_is_no_picture_of_formats_is_refused(said: Any) -> None:
+def test_a_wrong_argument_of_a_picture_of_formats_is_refused(said: Any) -> None:
     for draw in (lineage_plot, presence_timeline):
         with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE(.|\n)*read_formats"):
             draw(said)

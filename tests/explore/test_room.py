@@ -1,4 +1,4 @@
-"""Pictures have room for what is written in them: nothing is cut, and no two texts lie on each other."""
+"""Pictures have room for their text: nothing is cut, and no two strings overlap."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def closed() -> Iterator[None]:
 
 
 def flaws(ax: Axes) -> list[str]:
-    """Texts that leave the picture, and texts and boxes that lie on each other."""
+    """Strings that leave the picture, and strings and boxes that overlap."""
     figure: Any = ax.figure
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # such as that there is no room for the axes
@@ -117,11 +117,11 @@ def test_the_flow_has_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("draw", [lineage_plot, presence_timeline])
-def test_a_folder_without_files_is_no_picture(tmp_path: Path, draw: Callable[[Path], Axes]) -> None:
+def test_a_folder_without_files_makes_no_picture(tmp_path: Path, draw: Callable[[Path], Axes]) -> None:
     with pytest.raises(PbioError, match="PBIO_NO_SCHEMA"):
         draw(tmp_path)
 
 
-def test_scores_of_nothing_are_no_picture() -> None:
+def test_scores_of_nothing_make_no_picture() -> None:
     with pytest.raises(PbioError, match="the scores are empty"):
         score_map(scores({}))

@@ -1,4 +1,4 @@
-"""Values in the memory of this machine, laid out as a C compiler would: what the FFS library reads and fills.
+"""Values in the memory of this machine, laid out as by a C compiler, for the FFS library to read and fill.
 
     parse_type    a field's type string -> the type it names; written apart from the parser under test
     natural       structures of any machine -> the same fields laid out for this one

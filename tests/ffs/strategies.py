@@ -1,4 +1,4 @@
-"""Hypothesis strategies for record types and records of them, of every shape that FFS has and reads back rightly."""
+"""Hypothesis strategies for record types and records of them, of every shape that FFS has and reads back correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy `FFS` chooses as the FFS library does: the library itself is asked, over random formats and targets."""
+"""The policy `FFS` chooses like the FFS library itself, over random formats and targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real library reads the conformance files of this project to the values that are written down for them."""
+"""The real library reads the expected values from the conformance files of this project."""
 
 from __future__ import annotations
 

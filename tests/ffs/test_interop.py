@@ -1,4 +1,4 @@
-"""What the real library writes is ours to the last byte, and what we write it reads to the same values."""
+"""The real library writes the same bytes as this package, and reads the same values from its files."""
 
 from __future__ import annotations
 

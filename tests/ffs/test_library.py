@@ -1,4 +1,4 @@
-"""The bridge to the real library, proved against the corpus: every file, format and encoded record of it."""
+"""The bridge to the real library, tested with every file, format and encoded record of the corpus."""
 
 from __future__ import annotations
 

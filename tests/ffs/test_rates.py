@@ -1,4 +1,4 @@
-"""The records of the library's benchmark are what the library itself would send."""
+"""The records of the library's benchmark equal those that the library itself sends."""
 
 from __future__ import annotations
 

@@ -97,6 +97,6 @@ def test_the_library_reads_a_file_in_the_format_of_its_own(tmp_path: Path) -> No
 
 
 def records(path: Path) -> list[bytes]:
-    """Each record as it lies in a file, its format's ID first."""
+    """Each record as in a file, its format's ID first."""
     scanner = Scanner(path.read_bytes())
     return [bytes(scanner.read(item)) for item in scanner.items() if item.kind is ItemKind.DATA]

@@ -1,4 +1,4 @@
-"""What is not a format, a record type or a record is an error that says what was expected."""
+"""A wrong value in place of a format, a record type or a record is an error that says what was expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms that formats carry: written, read back, and made a graph of."""
+"""Transforms that formats carry: written, read back, and put into a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Format stores: what went in comes out, whole, and nothing that lies does."""
+"""Format stores: they return the stored formats whole, and never a false one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gateway's configuration: what it says, and what is refused with a hint."""
+"""A gateway's configuration: its meaning, and refusals with hints."""
 
 from __future__ import annotations
 

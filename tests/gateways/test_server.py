@@ -1,4 +1,4 @@
-"""A server: who gets in, how it stops, and what is said of it, whatever its halves speak."""
+"""A server: access, stopping and logging, whatever protocols its halves speak."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_a_port_that_anyone_may_use_is_logged(tmp_path: Path, caplog: pytest.Log
         assert ("anyone who reaches 0.0.0.0" in caplog.text) == is_open
 
 
-def test_a_thousand_idle_connections_keep_nobody_from_sending(tmp_path: Path) -> None:
+def test_a_thousand_idle_connections_keep_no_other_from_sending(tmp_path: Path) -> None:
     """The gateway is a process of its own, as it is for people; it ends in order at SIGTERM."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))

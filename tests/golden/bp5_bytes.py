@@ -89,7 +89,7 @@ def join_writers(parts: Sequence[Path], path: Path, subfiles: Sequence[int]) -> 
 
 
 def operate(path: Path, operator: Callable[[bytes], bytes]) -> None:
-    """Write the data of a folder of one writer and of the operator `null` anew, as another operator would have."""
+    """Rewrite the data of a folder with one writer and the operator `null` as another operator would write it."""
     with DatasetFolder(str(path)) as folder:
         dataset = open_dataset(folder)
         located = dataset.locate(folder, dataset.steps)

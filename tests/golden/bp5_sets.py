@@ -1,4 +1,4 @@
-"""Makes the BP5 folders of `bp5/` anew, and the values that they must give: `python -m tests.golden.bp5_sets`.
+"""Remakes the BP5 folders of `bp5/`, and the values that they must give: `python -m tests.golden.bp5_sets`.
 
 The values are those that went in, as they are written down here, not what a reader once found; only what zfp loses is
 taken from the library that wrote it. `bp5_bytes` makes what the `adios2` wheel cannot write.
@@ -27,7 +27,7 @@ KINDS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"
 
 
 def assembled(value: Any) -> Any:
-    """What a reader must give for what was put."""
+    """The values that a reader must give for the written ones."""
     if isinstance(value, tuple):
         shape, blocks = value
         whole = np.zeros(shape, blocks[0][1].dtype)
@@ -180,7 +180,7 @@ def names(path: Path) -> list[Values]:
 
 
 def column_major(path: Path) -> list[Values]:
-    """As a Fortran program writes: what it calls (i, j) is (j, i) here."""
+    """As a Fortran program writes: its (i, j) is (j, i) here."""
     theirs = [np.arange(6.0).reshape(2, 3) + n for n in range(2)]
     cube = np.arange(24, dtype="i4").reshape(2, 3, 4)
 

@@ -1,4 +1,4 @@
-"""Writes `grid.json` anew, deliberately, never by a test: `python -m tests.golden.grid_messages`."""
+"""Rewrites `grid.json`, deliberately, never in a test: `python -m tests.golden.grid_messages`."""
 
 from __future__ import annotations
 

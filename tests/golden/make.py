@@ -1,6 +1,6 @@
-"""Writes the files `wire/layout_*` of this folder anew: `python -m tests.golden.make`.
+"""Rewrites the files `wire/layout_*` of this folder: `python -m tests.golden.make`.
 
-A change of these files is a change of what this project writes, so they are made deliberately, never by a test. Each
+A change of these files is a change of what this project writes, so they are made deliberately, never in a test. Each
 file holds one kind of layout on every machine, in every body version; the values are written down here, not read back.
 """
 

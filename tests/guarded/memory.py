@@ -1,4 +1,4 @@
-"""Memory that traps: what a kernel gets lies flush against pages that nobody may touch.
+"""Memory that traps: the memory of a kernel borders on pages without any access.
 
 A stray access then ends the process, so what uses this runs in a process of its own (`run_guarded`), and a signal is a
 failing test.
@@ -54,7 +54,7 @@ class Guards:
         return memory
 
     def take_back(self) -> None:
-        """Nobody uses what was handed out any more."""
+        """The memory that was handed out is no longer in use."""
         for pages, region in self._used:
             self._free[pages].append(region)
         self._used.clear()

@@ -1,4 +1,4 @@
-"""Guarded memory does trap, on both sides; and a kernel that keeps to its memory does not notice it."""
+"""Guarded memory traps on both sides, and a kernel that keeps to its memory does not notice it."""
 
 from __future__ import annotations
 

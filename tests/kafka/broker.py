@@ -1,4 +1,4 @@
-"""A Kafka broker in a process of its own, which ends with whoever started it.
+"""A Kafka broker in a process of its own, which ends with its parent.
 
 `python -m tests.kafka.broker FOLDER` starts one, prints its addresses, and ends it when its standard input ends.
 """

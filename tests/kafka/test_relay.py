@@ -1,4 +1,4 @@
-"""Relays between channels and topics: each event once, whoever is killed when."""
+"""Relays between channels and topics: each event once, whichever process is killed at any time."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_relay_out_that_ends_around_its_commit(
     assert numbers(broker, topic) == [*range(6)]
     monkeypatch.setattr(relay, "_commit", commit)
     loads.submit([old(6)])
-    with pytest.raises(PbioError, match=r"\[PBIO_KAFKA\]"):  # the first one is not dead yet, and goes on
+    with pytest.raises(PbioError, match=r"\[PBIO_KAFKA\]"):  # the first one is not dead yet, and continues
         relay.run()
     assert numbers(broker, topic) == [*range(6)]
 

@@ -1,4 +1,4 @@
-"""Three generations of producers, a stream that reads all of them, topics of results and of what was bad, restarts."""
+"""Three generations of producers, a stream that reads all of them, topics of results and of bad records, restarts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Producers:
         self._write(THIRD, [{"times": [n / 4, 2.0], "cores": n} for n in range(count)])
 
     def others(self) -> None:
-        """What does not belong into the topic, and a null, which is nothing."""
+        """Messages that do not belong in the topic, and a null, which counts as nothing."""
         say(self.broker, f"{self.topic}-formats", (LIE, FIRST.body), (b"garbage", b"garbage"))
         bad = [b"\0\0\0\0\7avro", b'{"host": "a"}', b"\xc3\x01" + bytes(12), LIE + bytes(20)]
         self.bad += bad
@@ -83,7 +83,7 @@ def topic_as(spark: SparkSession, producers: Producers, topic: str, *, stream: b
 
 
 def start(spark: SparkSession, producers: Producers, kind: str, folder: Path) -> Any:
-    """A query that writes what is good to the topic of results, or what is bad to the dead letters."""
+    """A query that writes good records to the topic of results, or bad ones to the dead letters."""
     options = {"formatStore": producers.store, "mode": "PERMISSIVE", "formatName": "Load"}
     record = from_pbio("value", f"{RESULT}, _corrupt_record struct<reason string>", options=options, origin=PLACE)
     frame = topic_as(spark, producers, producers.topic, stream=True).select("value", record.alias("r"))
@@ -100,7 +100,7 @@ def start(spark: SparkSession, producers: Producers, kind: str, folder: Path) ->
 
 
 def check(spark: SparkSession, producers: Producers) -> None:
-    """Every record came out once, as what it was, and every bad one once, with the reason."""
+    """Every record came out once and unchanged, and every bad one once, with the reason."""
     results = topic_as(spark, producers, f"{producers.topic}-results")
     options = {"formatStore": producers.store, "formatName": "Result"}
     rows = results.select(from_pbio("value", schema_of_pbio(options=options), options=options).alias("r")).collect()
@@ -128,7 +128,7 @@ def test_generations_come_and_go_while_the_stream_runs(
     queries = [start(kafka_spark, producers, kind, tmp_path) for kind in ("results", "dead")]
     for query in queries:
         query.processAllAvailable()
-    producers.third(10)  # a format that nobody knew when the queries began
+    producers.third(10)  # a format that was unknown when the queries began
     producers.first(5)
     for query in queries:
         query.processAllAvailable()

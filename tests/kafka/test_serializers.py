@@ -101,7 +101,7 @@ def test_what_a_deserialiser_refuses() -> None:
 @pytest.mark.parametrize(
     "wanted", ["Load", {"Load": {"load": "float64"}}, 7, ""], ids=["name", "json", "number", "empty"]
 )
-def test_what_is_no_type_is_refused_when_it_is_given(wanted: Any) -> None:
+def test_a_wrong_type_is_refused_when_it_is_given(wanted: Any) -> None:
     formats = MemoryStore()
     for make_one in (lambda: PbioDeserializer(formats, wanted), lambda: PbioSerializer(wanted, formats)):
         with pytest.raises(PbioError, match=r"\[PBIO_BAD_TYPE\](.|\n)*PbioDeserializer\(store, type\)"):
@@ -157,7 +157,7 @@ def test_a_date_that_python_lacks_is_refused_with_its_field() -> None:
     assert pbio.decode(form, value)["day"] == 2932897
 
 
-def test_what_is_no_record_or_no_store_is_refused() -> None:
+def test_a_wrong_record_or_store_is_refused() -> None:
     store = MemoryStore()
     record = PbioSerializer(OLD, store)({"host": "a", "load": 1.0})
     assert record is not None

@@ -1,4 +1,4 @@
-"""Formats in a topic: as in a folder, and what only a topic can suffer."""
+"""Formats in a topic: as in a folder, with the troubles that only a topic has."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_topic_that_is_not_compacted_is_refused_for_writing(
     KafkaStore(f"kafka://{broker}/{topic}-kept").put(TWO)
 
 
-def test_a_topic_that_is_deleted_and_made_anew(broker: str, topic: str) -> None:
+def test_a_topic_that_is_deleted_and_created_again(broker: str, topic: str) -> None:
     store = KafkaStore(f"kafka://{broker}/{topic}", PATIENT)
     store.put(ONE)
     store.put(TWO)
@@ -345,7 +345,7 @@ def test_addresses_that_name_no_topic(address: str) -> None:
     [
         ("host", "the port is missing: host:9092 is usual"),
         ("a:1,[::1]", r"the port is missing: \[::1\]:9092 is usual"),
-        ("::1:9092", r"stands in brackets: \[::1\]:9092"),
+        ("::1:9092", r"in brackets: \[::1\]:9092"),
         ("h:0", "a port is a number from 1 to 65535"),
         ("a:1,h:65536", "a port is a number from 1 to 65535"),
         ("ann:secret@h:9092", "kafka.sasl.jaas.config"),

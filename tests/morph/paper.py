@@ -1,4 +1,4 @@
-"""Algorithm 1 of Morphable Messaging as it is printed: a recursion over every path, for types without cycles."""
+"""Algorithm 1 of Morphable Messaging as printed: a recursion over every path, for types without cycles."""
 
 from __future__ import annotations
 

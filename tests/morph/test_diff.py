@@ -274,7 +274,7 @@ def test_nothing_of_a_type_is_not_in_itself(f: Record) -> None:
 
 
 @given(version_pairs())
-def test_a_ratio_lies_between_0_and_1(pair: tuple[Record, Record]) -> None:
+def test_a_ratio_is_between_0_and_1(pair: tuple[Record, Record]) -> None:
     for one, other in (pair, pair[::-1]):
         found = compare(one, other)
         assert 0 <= found.missing <= found.weight

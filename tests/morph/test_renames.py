@@ -1,4 +1,4 @@
-"""What may only have changed its name."""
+"""Fields that may only have changed their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receiver's algorithm: perfect matches, chains, branches, cycles, thresholds, ties, and what can be wrong."""
+"""The receiver's algorithm: perfect matches, chains, branches, cycles, thresholds, ties, and errors."""
 
 from __future__ import annotations
 

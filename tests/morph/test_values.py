@@ -1,4 +1,4 @@
-"""Policies, transforms and scores: what is refused, and what they say."""
+"""Policies, transforms and scores: refusals, and their text."""
 
 from __future__ import annotations
 

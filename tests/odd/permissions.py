@@ -1,4 +1,4 @@
-"""Permissions of files that hold for a superuser too, as containers and build servers run tests."""
+"""Permissions of files that hold even for root, since containers and build servers run tests as root."""
 
 from __future__ import annotations
 

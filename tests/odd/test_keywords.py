@@ -1,4 +1,4 @@
-"""Misspelled keyword arguments of public calls are told what they may have been."""
+"""Errors for misspelled keyword arguments of public calls suggest the right names."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_empty_filter_keeps_nothing_and_is_refused(space: pbio.ChannelSpace, 
             call()
 
 
-def test_many_comments_at_the_start_of_a_filter_are_no_work(space: pbio.ChannelSpace) -> None:
+def test_many_comments_at_the_start_of_a_filter_cost_no_work(space: pbio.ChannelSpace) -> None:
     """Where a comment ends must not be tried in all ways: for 60 of them, that would never end."""
     assert space.channel("c").subscribe(filter="{" + "/* of the licence */\n" * 60 + "return 1; }")
 

@@ -1,4 +1,4 @@
-"""The wheel, installed into an environment that has nothing else of this project: what a user's `pip install` gives."""
+"""The wheel, installed into an environment without the rest of this project, as by a user's `pip install`."""
 
 from __future__ import annotations
 

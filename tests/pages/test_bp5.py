@@ -1,4 +1,4 @@
-"""The dataset that docs/bp5.md makes, and what the page says of it."""
+"""The dataset that docs/bp5.md makes, and the statements of the page."""
 
 from __future__ import annotations
 

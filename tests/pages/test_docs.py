@@ -1,4 +1,4 @@
-"""Pages that are generated say what the code says, examples in docstrings run, links lead somewhere."""
+"""Generated pages agree with the code, examples in docstrings run, links lead somewhere."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def named_paths() -> Iterator[tuple[str, str]]:
-    """Where a path of this repository stands in prose, and the path."""
+    """Each path of this repository in prose, with its place."""
     paths = re.compile(r"(?<![\w/.-])(?:docs|tests|benchmarks|notebooks|ecode|morph|pbio_spark)/[\w/.-]*\w")
     released = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

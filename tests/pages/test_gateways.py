@@ -1,4 +1,4 @@
-"""The page about gateways: its examples and commands run, in their order, and its table has what there is."""
+"""The page about gateways: its examples and commands run, in their order, and its table is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/spark/performance.md says to set is there to be set, and is what the session of the tests has."""
+"""The settings in docs/spark/performance.md exist, and the session of the tests has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user of Spark sees first of an error is its code and its reason, with the hint once, and no traceback."""
+"""A user of Spark first sees the code and the reason of an error, with the hint once, and no traceback."""
 
 from __future__ import annotations
 

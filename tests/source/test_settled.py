@@ -1,4 +1,4 @@
-"""What is imported into a process of Spark is not searched for garbage after each of its tasks; elsewhere it is."""
+"""Python does not search imported modules for garbage after each task of a Spark process; elsewhere it does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk over the items of a file: what is sound is found, what is cut is told from what is damaged."""
+"""The walk over the items of a file: sound items are found, and truncation is distinguished from damage."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_damage(item: str, reason: str | None) -> None:
         assert reason in error.reason
 
 
-def test_a_body_that_lies_is_found_where_it_stands() -> None:
+def test_a_false_body_is_found_in_its_place() -> None:
     broken = POINT_ITEM[:-4] + b"\xff" * 4
     bad = bytearray(broken)
     bad[8 + 12 + 3] = 7

@@ -1,4 +1,4 @@
-"""Index blocks and the writer of indexed files: what the corpus cannot show, and damage."""
+"""Index blocks and the writer of indexed files: cases that the corpus lacks, and damage."""
 
 from __future__ import annotations
 

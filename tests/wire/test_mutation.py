@@ -64,7 +64,7 @@ def seeds() -> list[bytes]:
 
 
 def read_all(data: bytes) -> None:
-    """Reads a file in every way there is, and goes on after records that are bad."""
+    """Reads a file in every way, and continues after bad records."""
     scanner = Scanner(data)
     with suppress(PbioError):
         for item in scanner.items():

@@ -1,4 +1,4 @@
-"""The record codec: what a record may hold, and where a bad record is bad."""
+"""The record codec: the content of records, and the places of errors in bad ones."""
 
 from __future__ import annotations
 
@@ -81,6 +81,7 @@ def test_bad_records_name_the_place(edits: list[tuple[int, int]], code: str, fie
     assert error.offset is not None
     assert 1000 + READING.header_size <= error.offset < 1000 + len(GOOD)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert ("text= of decode" in (error.hint or "")) == (reason == "not utf-8")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pbio_spark.bp5.trouble import bad, placed
 from pbio_spark.errors import PbioError
 
 MOST_BYTES = (1 << 31) - 1
-"""The most bytes that the arrays of one variable may take in one batch: more, no row of Spark's holds."""
+"""The most bytes that the arrays of one variable may take in one batch: a row of Spark cannot hold more."""
 ROOM = 64 << 20
 EXPANSION = 64
 """An array may have this many times the bytes that its blocks claim, or `ROOM` if that is more."""
@@ -31,7 +31,7 @@ class Elements:
 
     Attributes:
         data: in native byte order.
-        first: of each array the place of its first element in `data`.
+        first: for each array, the place of its first element in `data`.
         covered: uint8 for each element, 0 if no block has it; None if all are present.
     """
 
@@ -49,7 +49,7 @@ def read_arrays(
     *,
     marks: bool = False,
 ) -> Elements:
-    """The elements of a variable in some steps; of a local array those of each block, else those of each row.
+    """The elements of a variable in some steps: for a local array, those of each block; otherwise those of each row.
 
     Args:
         kind: numpy's type of an element, in the writer's byte order.

@@ -24,8 +24,8 @@ SPAN = 4 << 20
 
 
 def room(count: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Memory for elements, of Arrow's pool. The pool keeps what is given back to it; to get memory from the system
-    takes longer than to read a file into it."""
+    """Memory for elements, from Arrow's pool. The pool keeps freed memory; getting memory from the system takes longer
+    than reading a file into it."""
     if not count:
         return np.empty(0, kind)
     return np.frombuffer(pa.allocate_buffer(count * kind.itemsize), kind, count)
@@ -111,7 +111,7 @@ class _File:
             self.sink(row, buffer)
 
     def _deliver(self) -> None:
-        """Read what waits in one go, and hand it on."""
+        """Read the waiting blocks in one go, and deliver them."""
         span = room(self.end - self.begin if self.waiting else 0, np.dtype(np.uint8))
         self._fill(self.begin, span)
         for row, at, length in self.waiting:

@@ -16,7 +16,7 @@ from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.metadata import Array
 
 LEAST = 1 << 16
-"""The bytes that blocks have at least, on average: small ones are better read together."""
+"""The least average size of blocks, in bytes: smaller ones are better read together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Flat:
 
     Attributes:
         kind: numpy's type of an element, in the writer's byte order.
-        begin: of each block its first element, ascending; one more at the end. `starts` are the same without that.
+        begin: the first element of each block, ascending, and the end of the last. `starts` lacks that end.
         subfile, position: of each block.
     """
 
@@ -55,7 +55,7 @@ class Flat:
 
 
 def flat_array(blocks: Blocks, steps: Sequence[Step], folder: DatasetFolder, kind: np.dtype[np.generic]) -> Flat | None:
-    """A single array, if it is such a one. Raises PBIO_BAD_BP5 for a block at an impossible place."""
+    """A single array, if its blocks allow it. Raises PBIO_BAD_BP5 for a block at an impossible place."""
     has = blocks.take(blocks.elements > 0)
     if not len(has) or has.has_operator.any() or int(has.stored.sum()) < LEAST * len(has):
         return None

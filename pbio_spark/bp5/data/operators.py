@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 
 from pbio_spark.bp5.data.zfp import zfp
+from pbio_spark.bp5.trouble import VERIFY
 from pbio_spark.errors import PbioError
 from pbio_spark.extras import require
 
@@ -56,7 +57,7 @@ def undo(raw: bytes, size: int, order: str) -> bytes:
 
 
 def _bad(reason: str) -> PbioError:
-    return PbioError("PBIO_BAD_BP5", reason)
+    return PbioError("PBIO_BAD_BP5", reason, hint=VERIFY)
 
 
 def _claimed(raw: bytes, size: int, order: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ecode.types import Array, Basic, Kind, Ref, Type
 from pbio_spark.bp5.meta.variables import Variable
+from pbio_spark.bp5.trouble import VERIFY
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire.images import images_of
@@ -21,12 +22,14 @@ _KINDS = {
     Kind.CHAR: "u",
 }
 
+_LEAVE_OUT = "leave it out: read other variables with the option variables"
+
 
 def structure_to_dtype(form: Format, variable: Variable) -> np.dtype[Any]:
     """numpy's type of the elements of an array of structures. Raises PBIO_BAD_BP5, PBIO_UNSUPPORTED_BP5."""
     if form.is_variant:
         reason = f"the structure {form.name!r} has strings or pointers"
-        raise PbioError("PBIO_UNSUPPORTED_BP5", reason, field=variable.name)
+        raise PbioError("PBIO_UNSUPPORTED_BP5", reason, field=variable.name, hint=_LEAVE_OUT)
     order = ">" if form.byte_order == "big" else "<"
     return _structure(form, form.name, order, variable, variable.size)
 
@@ -36,7 +39,7 @@ def _structure(form: Format, name: str, order: str, variable: Variable, size: in
     size = image.length if size is None else size
     if size < image.length:
         reason = f"elements of {size} bytes are shorter than their structure's {image.length}"
-        raise PbioError("PBIO_BAD_BP5", reason, field=variable.name)
+        raise PbioError("PBIO_BAD_BP5", reason, field=variable.name, hint=VERIFY)
     return np.dtype(
         {
             "names": [field.name for field in image.fields],
@@ -59,5 +62,5 @@ def _dtype(form: Format, type_: Type, order: str, variable: Variable) -> Any:
         "PBIO_UNSUPPORTED_BP5",
         f"structures with {type_} are not read",
         field=variable.name,
-        hint="leave it out: read other variables with the option variables",
+        hint=_LEAVE_OUT,
     )

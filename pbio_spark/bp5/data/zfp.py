@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from pbio_spark.bp5.folder import Bytes
+from pbio_spark.bp5.trouble import VERIFY
 from pbio_spark.errors import PbioError
 from pbio_spark.extras import require
 
 _TYPES = {3: "int32", 4: "int64", 9: "float", 10: "double", 12: "float", 13: "double"}
-"""Type codes -> zfp's names of what it compressed; of complex numbers their parts."""
+"""Type codes -> zfp's names of the compressed numbers; for complex numbers, of their parts."""
 _COMPLEX = (12, 13)
 _MODES = {"accuracy": "tolerance", "rate": "rate", "precision": "precision"}
 _NO_MATTER = ("backend",)
 MOST_DIMENSIONS = 4
 _OTHER = 64
-"""So many bytes after a stream are other ones when it is read again: what is missing begins there."""
+"""How many bytes after a stream are changed before it is read again: in one that is cut off, they change values."""
 MOST_BYTES = 4 << 30
-"""The most memory that is set aside for a stream. What comes after the stream is only reserved."""
+"""The most memory for a stream; the part after the stream is reserved, but not touched."""
 
 
 def zfp(raw: bytes, version: int, size: int, order: str) -> bytes:
@@ -53,7 +54,7 @@ def zfp(raw: bytes, version: int, size: int, order: str) -> bytes:
         return plain
 
     plain = decompress()
-    # Nothing in a stream says where it ends. One that is whole gives the same, whatever comes after it.
+    # Nothing in a stream says where it ends. A whole one gives the same numbers, whatever follows it.
     room[end : end + _OTHER] = 255
     if decompress() != plain:
         raise _bad("the stream is cut off")
@@ -78,7 +79,7 @@ def _head(raw: bytes) -> tuple[int, tuple[int, ...], dict[str, str], int]:
         raise IndexError
     if code in _COMPLEX and shape:
         shape = (*shape[:-1], 2 * shape[-1])
-    if len(shape) > MOST_DIMENSIONS:  # zfp has four: the first ones are taken together
+    if len(shape) > MOST_DIMENSIONS:  # zfp has four, so the first ones are merged
         rest = len(shape) - MOST_DIMENSIONS + 1
         shape = (math.prod(shape[:rest]), *shape[rest:])
     return code, shape, dict(zip(words[::2], words[1::2], strict=True)), at
@@ -121,7 +122,7 @@ def _with_room(raw: bytes, at: int, shape: tuple[int, ...], width: int, mode: di
 
 
 def _bad(reason: str) -> PbioError:
-    return PbioError("PBIO_BAD_BP5", f"operator zfp: {reason}")
+    return PbioError("PBIO_BAD_BP5", f"operator zfp: {reason}", hint=VERIFY)
 
 
 def _refused(what: str) -> PbioError:

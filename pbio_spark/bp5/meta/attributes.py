@@ -26,7 +26,7 @@ class DatasetAttribute:
 
     Attributes:
         type: a code of `NAMES`.
-        value: a number, a complex number, the bytes of a long double, or a string; of an array a list of them.
+        value: a number, a complex number, the bytes of a long double, or a string; for an array, a list of them.
         is_array: an array of one element is not a single value.
     """
 
@@ -71,7 +71,7 @@ _GENERIC = {
 
 
 def _check(form: Format, file: str) -> None:
-    """Refuse a format that is called as one of attributes is, but is none."""
+    """Refuse a format that has the name of a format of attributes, but not its fields."""
     structs = {struct.name: {field.name: field.type for field in struct.fields} for struct in form.structs}
     for name, fields in _GENERIC.items():
         if not fields.items() <= structs.get(name, {}).items():
@@ -99,7 +99,7 @@ def _string(one: Any, file: str) -> DatasetAttribute:
 
 
 def _name(stored: bytes | None, file: str) -> tuple[str, int, bool]:
-    """Name, type and whether it is an array: the first character says the latter two."""
+    """Name, type and whether it is an array: the first character gives the latter two."""
     if not stored:
         raise bad("an attribute has no name", file=file)
     code = stored[0] - 48
@@ -115,7 +115,7 @@ def _text(raw: bytes) -> str:
 
 
 def _old(values: Mapping[str, Any], fields: Mapping[str, tuple[str, int]], file: str) -> list[DatasetAttribute]:
-    """The scheme of staging, and of writers that use no one-time attributes."""
+    """The scheme of staging, and of writers without one-time attributes."""
     found = []
     for name, (type_, size) in fields.items():
         value = values.get(name)

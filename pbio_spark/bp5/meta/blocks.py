@@ -19,7 +19,7 @@ JOINED = -2
 NOT_STORED = -1
 """The location of a block of which only statistics were kept."""
 MOST = 1 << 47
-"""The most elements and bytes that an array may claim. What a product of counts wraps around to is beyond that."""
+"""The most elements and bytes that an array may claim: products of counts must not wrap around."""
 MOST_DIMENSIONS = 32
 
 
@@ -32,7 +32,7 @@ class Blocks:
         shape: of the array in each row that has it, (rows, dimensions); of a local array zeros.
         row: of each block.
         step: of each block, its place in `Located.steps`.
-        writer, number: of each block, and which of its writer's it is.
+        writer, number: of each block, its writer, and its place among the writer's blocks.
         start, count: (blocks, dimensions).
         location: in the writer's data of the step.
         stored: bytes there.
@@ -195,7 +195,7 @@ def _optional(
 
 
 def _check_counts(group: FormatBlocks, rows: Int64s, blocks: Int64s, count: Int64s, variable: Variable) -> None:
-    """Refuse blocks that claim more than there can be, before anything is multiplied or made."""
+    """Refuse blocks that claim impossible counts, before anything is multiplied or allocated."""
     with np.errstate(over="ignore"):
         claimed = count.astype(np.float64).prod(axis=1) * max(variable.size, 1)
     wrong = (count < 0).any(axis=1) | (claimed >= MOST) | (count >= MOST).any(axis=1)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from pbio_spark.bp5.meta.variables import NUMBERS, STRING, Variable, field_to_variable
-from pbio_spark.bp5.trouble import bad
+from pbio_spark.bp5.trouble import VERIFY, bad
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format, StructLayout
 
@@ -96,18 +96,19 @@ class MetadataFormat:
     def _integer(self, kind: str, size: int) -> str:
         """numpy's name of an integer. Raises PBIO_BAD_BP5."""
         if size not in (1, 2, 4, 8):
-            raise PbioError("PBIO_BAD_BP5", f"a count of the format {self.form.id.hex()} has {size} bytes")
+            raise PbioError("PBIO_BAD_BP5", f"a count of the format {self.form.id.hex()} has {size} bytes", hint=VERIFY)
         return f"{self.order}{kind}{size}"
 
     def _slot(self, offset: int, type_: str) -> Slot:
         """A slot inside the fixed part. Raises PBIO_BAD_BP5 for one that is not."""
         if offset + np.dtype(type_).itemsize > self.record_length:
-            raise PbioError("PBIO_BAD_BP5", f"a field of the format {self.form.id.hex()} is beyond its records")
+            reason = f"a field of the format {self.form.id.hex()} is beyond its records"
+            raise PbioError("PBIO_BAD_BP5", reason, hint=VERIFY)
         return Slot(offset, type_)
 
     def _place(self, variable: Variable, bit: int, offset: int, ffs_type: str) -> VariablePlace:
         if variable.name in self.places:
-            raise PbioError("PBIO_BAD_BP5", "two fields carry the same variable", field=variable.name)
+            raise PbioError("PBIO_BAD_BP5", "two fields carry the same variable", field=variable.name, hint=VERIFY)
         if not variable.is_array:
             kind = self.pointer if variable.type == STRING else self.order + NUMBERS[variable.type]
             return VariablePlace(variable, bit, self._slot(offset, kind.replace("<V", "V").replace(">V", "V")))
@@ -115,14 +116,15 @@ class MetadataFormat:
             layout = self.form.struct(ffs_type)
         except KeyError:
             reason = f"an array has the type {ffs_type!r}, which is not a structure"
-            raise PbioError("PBIO_BAD_BP5", reason, field=variable.name) from None
+            raise PbioError("PBIO_BAD_BP5", reason, field=variable.name, hint=VERIFY) from None
         return VariablePlace(variable, bit, array=self._array(layout, offset, variable))
 
     def _array(self, layout: StructLayout, at: int, variable: Variable) -> ArrayRecord:
         fields = {field.name: field for field in layout.fields}
         missing = [name for name in _ARRAY if name not in fields]
         if missing:
-            raise PbioError("PBIO_BAD_BP5", f"a description of arrays lacks {', '.join(missing)}", field=variable.name)
+            reason = f"a description of arrays lacks {', '.join(missing)}"
+            raise PbioError("PBIO_BAD_BP5", reason, field=variable.name, hint=VERIFY)
         numbers = {n: self._slot(at + fields[n].offset, self._integer("i", fields[n].size)) for n in _ARRAY[:3]}
         lists = {}
         for name in (*_ARRAY[3:], "DataBlockSize", "MinMax"):
@@ -141,7 +143,7 @@ class Formats:
     Attributes:
         file: the path of mmd.0.
         bodies: by ID.
-        damage: why mmd.0 ends where it ends; None if it ends with a whole description.
+        damage: why reading mmd.0 stopped; None if it ends with a whole description.
     """
 
     file: str
@@ -161,10 +163,11 @@ class Formats:
         if id_ in self._known:
             return self._known[id_]
         if id_ in self.conflicts:
-            raise PbioError("PBIO_FORMAT_CONFLICT", f"two formats have the ID {id_.hex()}", file=self.file)
+            raise PbioError("PBIO_FORMAT_CONFLICT", f"two formats have the ID {id_.hex()}", file=self.file, hint=VERIFY)
         if id_ not in self.bodies:
             cut = "" if self.damage is None else f", which is damaged: {self.damage.reason}"
-            raise PbioError("PBIO_UNKNOWN_FORMAT", f"mmd.0 has no format {id_.hex()}{cut}", file=self.file)
+            reason = f"mmd.0 has no format {id_.hex()}{cut}"
+            raise PbioError("PBIO_UNKNOWN_FORMAT", reason, file=self.file, hint=VERIFY)
         try:
             form = Format.from_body(self.bodies[id_], id_)
             form.verify_id()
@@ -209,7 +212,7 @@ class Formats:
 
 
 def parse_formats(data: bytes, order: str, file: str) -> Formats:
-    """The descriptions of mmd.0. Damage ends them; those before stay."""
+    """The descriptions in mmd.0, up to the first damage."""
     bodies: dict[bytes, bytes] = {}
     conflicts: set[bytes] = set()
     at = 0

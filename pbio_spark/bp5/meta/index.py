@@ -69,8 +69,7 @@ class StepIndex:
     Attributes:
         steps: those whose records are whole and sound.
         end: the bytes that they take.
-        damage: why the steps end where they end; None if the file ends there, perhaps in a record that is still being
-            written.
+        damage: why reading stopped; None at the end of the file, or in a record that is still being written.
     """
 
     header: Header
@@ -111,7 +110,7 @@ def parse_header(data: bytes, file: str) -> Header:
 
 
 def parse_index(data: bytes, file: str) -> StepIndex:
-    """The index. Damage among the records ends it; what comes before stays. Raises what `parse_header` raises."""
+    """The index. It ends before the first damaged record. Raises what `parse_header` raises."""
     header = parse_header(data, file)
     steps: list[Step] = []
     subfiles: Int64s | None = None

@@ -1,7 +1,7 @@
 """md.0 -> the metadata blocks of a range of steps, in one buffer, by format: `Located`.
 
-Blocks of one format have the same fixed part, so that a number of theirs is a column of a matrix of bytes; what their
-pointers lead to is gathered for all blocks at once. Nothing is followed before it is checked.
+Blocks of one format have the same fixed part, so that a number in them is a column of a matrix of bytes; what their
+pointers lead to is gathered for all blocks at once. Each pointer is checked before it is followed.
 """
 
 from __future__ import annotations

@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pbio_spark.bp5.trouble import VERIFY
 from pbio_spark.errors import PbioError
 
 INTEGERS = {1: "i1", 2: "i2", 3: "i4", 4: "i8", 5: "u1", 6: "u2", 7: "u4", 8: "u8"}
 NUMBERS = {**INTEGERS, 9: "f4", 10: "f8", 11: "V16", 12: "c8", 13: "c16", 15: "i1"}
-"""Type codes -> numpy's names, without the byte order. A long double is 16 bytes, whose meaning its machine knows."""
+"""Type codes -> numpy's names, without the byte order. A long double is 16 bytes that depend on the machine."""
 
 STRING, STRUCTURE = 14, 16
 
@@ -99,7 +100,7 @@ def field_to_variable(name: str, ffs_type: str, size: int) -> Variable:
         rest = _REST.fullmatch(name, derived.end() + int(derived[2]))
         match = None if rest is None else _PLAIN.fullmatch(f"BP{derived[1]}_{rest[1]}_{rest[2]}_{rest[3]}")
     if match is None:
-        raise PbioError("PBIO_BAD_BP5", "the field's name does not carry a variable", field=name)
+        raise PbioError("PBIO_BAD_BP5", "the field's name does not carry a variable", field=name, hint=VERIFY)
     if not ffs_type.startswith("MetaArray"):
         raise PbioError(
             "PBIO_UNSUPPORTED_BP5",
@@ -111,7 +112,9 @@ def field_to_variable(name: str, ffs_type: str, size: int) -> Variable:
     if code == STRUCTURE and (inner := _STRUCTURE.fullmatch(rest_of)) is not None:
         return Variable(inner[2], shape, code, size, bytes.fromhex(inner[1]))
     if code not in NUMBERS or int(NUMBERS[code][1:]) != size:
-        raise PbioError("PBIO_BAD_BP5", f"an array has elements of type {code} with {size} bytes", field=name)
+        raise PbioError(
+            "PBIO_BAD_BP5", f"an array has elements of type {code} with {size} bytes", field=name, hint=VERIFY
+        )
     return Variable(rest_of, shape, code, size)
 
 
@@ -129,4 +132,4 @@ def scalar_type(ffs_type: str, size: int, name: str) -> tuple[int, int]:
         return STRING, 0
     if ffs_type in ("complex4", "complex8"):
         return (12, 8) if ffs_type == "complex4" else (13, 16)
-    raise PbioError("PBIO_BAD_BP5", f"a scalar has the type {ffs_type!r} with {size} bytes", field=name)
+    raise PbioError("PBIO_BAD_BP5", f"a scalar has the type {ffs_type!r} with {size} bytes", field=name, hint=VERIFY)

@@ -1,9 +1,9 @@
 """BP5 datasets -> rows, as Arrow batches.
 
-wanted    what a reader wants, and what of a dataset a task reads
+wanted    what a reader wants, and the part of a dataset that a task reads
 survey    datasets -> the columns that they can give
 arrow     elements and shapes -> Arrow
-contents  what steps say of a variable, and the column that it becomes
+contents  the metadata of a variable in some steps, and its column
 steps     a row for each step
 elements  a row for each element
 blocks    a row for each block

@@ -26,7 +26,7 @@ from pbio_spark.errors import PbioError
 
 VALUES = ("min", "max", "value")
 HEAD = 64
-"""About how many bytes a row takes beside its elements."""
+"""About how many bytes a row takes besides its elements."""
 
 
 def block_fields(element: pa.DataType) -> list[pa.Field]:
@@ -89,7 +89,7 @@ def _tolerant(
 
 
 def _of_share(found: Sequence[Blocks], located: Located, part: DatasetPart) -> Sequence[Blocks]:
-    """What belongs to a part: about equal shares of the bytes, so that few parts read the same data file."""
+    """The blocks of a part. Parts get about equal shares of the bytes, so that few of them read the same data file."""
     share, shares = part.share
     if shares == 1 or not found:
         return found
@@ -167,7 +167,7 @@ def _column(
             values = blocks.least if name == "min" else blocks.most
             if values is None:
                 return pa.nulls(len(blocks), want)
-            # Of a block without elements a writer notes the bounds that it began with.
+            # For a block without elements, a writer stores the bounds that it began with.
             return _leaf(values, part, wanted, blocks, want, validity_of(blocks.elements > 0))
     alone = replace(blocks, variable=replace(blocks.variable, shape=Shape.LOCAL_ARRAY))
     dataset = part.dataset
@@ -195,7 +195,7 @@ def _leaf(
 
 
 def _text(values: pa.Array) -> pa.Array:
-    """Values as text: structures and lists as JSON has them, bytes as hexadecimal digits."""
+    """Values as text: structures and lists as JSON, bytes as hexadecimal digits."""
     if not (pa.types.is_nested(values.type) or pa.types.is_binary(values.type)):
         return values.cast(pa.string())
     return pa.array([None if value is None else _spelled(value) for value in values.to_pylist()], pa.string())

@@ -62,7 +62,7 @@ class _Seen:
 
 
 def read_variables(part: DatasetPart, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """A row for each variable and way in which the dataset has it."""
+    """A row for each form of each variable in the dataset."""
     seen: dict[Variable, _Seen] = {}
     with DatasetFolder(part.dataset.path) as folder:
         for steps in chunks(part.steps):

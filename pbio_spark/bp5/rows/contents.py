@@ -58,7 +58,7 @@ def content_to_column(
     """The column of a variable, a value for each row.
 
     Args:
-        steps: those that the content's blocks are of.
+        steps: the steps of the content's blocks.
 
     Raises what reading arrays raises, PBIO_INCOMPATIBLE_TYPE, PBIO_VALUE_BEYOND_TYPE, PBIO_BAD_STRING.
     """

@@ -23,8 +23,8 @@ def finish(
     """A batch with all columns.
 
     Args:
-        columns: those that are made already.
-        steps: of each row; or a single one, if all are of it.
+        columns: those made so far.
+        steps: the step of each row, or the only step of all rows.
         errors: the error of the only row.
     """
     count = len(next(iter(columns.values()))) if columns else len(steps)
@@ -63,7 +63,7 @@ def narrowed(values: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def numbers_of(numbers: Sequence[int], count: int) -> pa.Array:
-    """A number for each row; a single one is that of all."""
+    """A number for each row; a single number is repeated."""
     return pa.array(np.full(count, numbers[0], np.int64) if len(numbers) == 1 else np.array(numbers, np.int64))
 
 

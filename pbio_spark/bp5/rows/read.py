@@ -1,4 +1,4 @@
-"""A part of a dataset -> its rows, whatever a row is."""
+"""A part of a dataset -> its rows."""
 
 from __future__ import annotations
 

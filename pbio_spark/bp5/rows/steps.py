@@ -20,7 +20,7 @@ from pbio_spark.errors import PbioError
 
 def read_steps(part: DatasetPart, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The steps of a part as batches of the wanted schema. Under FAILFAST it raises what is wrong with the first bad
-    step; else a bad step is a row with what of it is sound and the reason, or is left out."""
+    step; otherwise a bad step is a row with its sound values and the reason, or is left out."""
     with DatasetFolder(part.dataset.path) as folder:
         for steps in cut_steps(part, wanted.max_batch_bytes):
             yield from _Reader(part, wanted, folder, steps).batches()
@@ -123,7 +123,7 @@ class _Reader:
             yield self._damaged()
 
     def _damaged(self) -> pa.RecordBatch:
-        """The row of a bad step: what of it is sound, and all that is wrong."""
+        """The row of a bad step: its sound values, and everything that is wrong."""
         dataset, errors = self.part.dataset, list[PbioError]()
         columns = {c.name: pa.nulls(1, self.wanted.schema.field(c.name).type) for c in self.wanted.columns}
         try:

@@ -36,7 +36,7 @@ class Survey:
     """The content of some steps of a dataset.
 
     Attributes:
-        types: by variable, each way in which a format has it, with its dimensions; a variable that no step has is out.
+        types: by variable, each form that a format gives it, with its dimensions; no variable that all steps lack.
         attributes: those after the last step, whichever step defined them.
         first: by variable, the number of the first step that has it.
         units: by variable, each value that its `unitSI` had, and the step that set it.
@@ -83,7 +83,7 @@ def chunks(steps: Sequence[Step], most: int = CHUNK) -> Iterator[Sequence[Step]]
 
 
 def halves(error: PbioError, steps: Sequence[Step], *, flatten: bool) -> list[Sequence[Step]]:
-    """Steps in two parts, if what keeps them from being read together is that a type changes among them; else none."""
+    """Steps in two parts, if they cannot be read together because a type changes among them; else none."""
     if error.code != "PBIO_CANNOT_MERGE" or len(steps) < 2 or flatten:
         return []
     return [steps[: len(steps) // 2], steps[len(steps) // 2 :]]
@@ -239,7 +239,7 @@ def _metadata(name: str, surveys: Sequence[Survey]) -> dict[str, str] | None:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: what it lacks as text."""
+    """A value as JSON; a value that JSON lacks becomes text."""
     if isinstance(value, list):
         listed = [plain(one) for one in value]
         kinds = {type(one) for one in listed}

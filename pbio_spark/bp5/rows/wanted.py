@@ -1,4 +1,4 @@
-"""`Wanted`: what a reader wants of all datasets; `DatasetPart`: what of one dataset a task reads."""
+"""`Wanted`: what a reader wants of all datasets; `DatasetPart`: the part of one dataset that a task reads."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class Wanted:
         variables: for `elements`, those whose shape defines the rows, whether or not they are columns.
         index_names: of `elements`, the names of the index in each dimension.
         index_columns: those of them that the schema has, and their dimensions.
-        parts: of a table, what its columns are called, wanted or not.
+        parts: the names of the columns of a table, wanted or not.
         partition_columns: whose values the `DatasetPart` gives.
-        uncovered: what an element is that no block has.
+        uncovered: the value of an element that no block has.
         where: which steps or elements are wanted.
-        trust_statistics: of which variables it skips blocks by their least and greatest values.
+        trust_statistics: the variables whose least and greatest values are believed, so that blocks can be skipped.
     """
 
     schema: pa.Schema
@@ -97,7 +97,7 @@ class Wanted:
         return bool(self.parts)
 
     def part_of(self, name: str) -> int | None:
-        """Which column of the table a name is; None if it is none."""
+        """The number of the column of the table with that name; None if there is none."""
         return self.parts.index(name) if name in self.parts else None
 
     def variable_of(self, name: str) -> str:
@@ -112,8 +112,8 @@ class DatasetPart:
     Attributes:
         steps: in order; all of a flattened dataset.
         partition: the values of the partition columns.
-        scales: by variable, what its values are multiplied by.
-        share: which of how many equal shares of each step's elements or blocks.
+        scales: by variable, the factor of its values.
+        share: the number of this share, and how many equal shares of each step's elements or blocks there are.
     """
 
     dataset: Dataset
@@ -124,5 +124,5 @@ class DatasetPart:
 
     @property
     def is_first_share(self) -> bool:
-        """Whether it is this part that tells what is wrong with a step as a whole."""
+        """Whether this part reports what is wrong with a step as a whole."""
         return self.share[0] == 0

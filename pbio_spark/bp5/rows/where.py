@@ -61,7 +61,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A program, compiled for columns; what it reads, by field of `input`; what must hold of that for a row to pass."""
+    """A program, compiled for columns; its inputs, by field of `input`; bounds that a row which passes must keep."""
 
     program: BatchProgram
     fields: tuple[tuple[str, Given], ...]
@@ -81,7 +81,7 @@ class Where:
 
 
 def compile_where(source: str, given: Iterable[Given], step_column: str = "step", missing: Sequence[str] = ()) -> Where:
-    """A program over some of these and the number of the step. Raises PBIO_BAD_PROGRAM.
+    """A program over some of the given inputs and the number of the step. Raises PBIO_BAD_PROGRAM.
 
     Args:
         step_column: what the number of the step is called. It is `step` as well, if nothing else is.
@@ -109,7 +109,7 @@ def compile_where(source: str, given: Iterable[Given], step_column: str = "step"
 
 
 def unknown_names(source: str, given: Iterable[Given], step_column: str = "step") -> tuple[list[str], list[str]]:
-    """The names in a program that nothing given has, none if it does not parse; and all names that it may use."""
+    """The unknown names in a program (none if it does not parse), and all names that it may use."""
     fields, _ = _fields(given, step_column)
     try:
         named = fields_named(source, "input")
@@ -141,7 +141,7 @@ _UNCLEAR = (
 
 
 def _fields(given: Iterable[Given], step_column: str) -> tuple[dict[str, Given], dict[str, str]]:
-    """The fields of `input`; and those of several meanings, with these."""
+    """The fields of `input`, and those with several meanings, with the meanings."""
     fields: dict[str, Given] = {}
     for one in given:
         fields.setdefault(valid_text(one.name), one)
@@ -171,7 +171,7 @@ def numbers_to_column(values: Array, kind: str | None, present: npt.NDArray[np.b
 
 
 def _lossless(values: Array, kind: str) -> Array:
-    """Numbers as a type that other runs have them in."""
+    """Numbers as the type that other runs have them in."""
     found = values.astype(kind, copy=False)
     if (
         values.dtype.kind in "iu"
@@ -202,7 +202,7 @@ def scalars_to_column(scalars: Scalars | None, rows: int, kind: str | None, scal
 
 
 def common_kind(kinds: Sequence[np.dtype[Any]]) -> str:
-    """The numpy type as which a program sees values that have several, as writing runs may differ.
+    """The numpy type in which a program sees values of several types, as writing runs may differ.
 
     >>> common_kind([np.dtype(">i4")]), common_kind([np.dtype("<f4"), np.dtype("<i8")])
     ('i4', 'f8')

@@ -28,6 +28,8 @@ _LONGEST_NAME = 200
 _HALVES = re.compile("[\ud800-\udfff]")
 
 VERIFY = "`pbio space verify` says what else is wrong with the space"
+COPY = "put the file back from a copy of the space"
+PUT_BACK = f"{COPY}; `pbio space verify` says what else is wrong with it"
 
 Keep: TypeAlias = "Literal['always', 'subscribed'] | int"
 """How long events are kept: forever, until all named subscribers acknowledge them, or a number of microseconds."""
@@ -195,5 +197,5 @@ def keep_to_value(keep: str | timedelta) -> Keep:
     return kept
 
 
-def bad(reason: str) -> NoReturn:
-    raise PbioError("PBIO_BAD_LOG", reason, hint=VERIFY)
+def bad(reason: str, hint: str = VERIFY) -> NoReturn:
+    raise PbioError("PBIO_BAD_LOG", reason, hint=hint)

@@ -114,7 +114,8 @@ class Occupied:
         except OSError as error:
             self._lock.close()
             reason = f"cannot listen: {error.strerror}"
-            raise PbioError(CODE, reason, file=place.socket) from error
+            hint = f"set {FOLDER} to a private folder on a local disk, for the writers too"
+            raise PbioError(CODE, reason, file=place.socket, hint=hint) from error
 
     def refresh(self) -> None:
         """Keep the files from looking forgotten: systems remove old ones from /tmp."""

@@ -120,7 +120,8 @@ class Folder:
                     if self.is_local:
                         sync_folder(self._path)
             except FileNotFoundError:
-                raise PbioError("PBIO_PATH_NOT_FOUND", "folder not found", file=self.path(name)) from None
+                hint = "make the folder or the bucket first, or check its name"
+                raise PbioError("PBIO_PATH_NOT_FOUND", "folder not found", file=self.path(name), hint=hint) from None
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
         """The bytes of a file, at most `most` + 1; None if it does not exist."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from pbio_spark.channels.commits.checked import PUT_BACK
 from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.channels.log import folds
 from pbio_spark.channels.log.files import Folder
@@ -168,7 +169,7 @@ class FolderLog:
             "PBIO_BAD_LOG",
             f"commit {version} is missing",
             file=self._folder.path(names[0]),
-            hint="put the file back from a copy of the space; `pbio space verify` says what else is wrong with it",
+            hint=PUT_BACK,
         )
 
     def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
@@ -227,5 +228,5 @@ class FolderLog:
     def _checked(self, name: str, most: int = LONGEST_ENTRY) -> bytes | None:
         data = self._folder.read(name, most)
         if data is not None and len(data) > most:
-            raise PbioError("PBIO_BAD_LOG", f"more than {most} bytes", file=self._folder.path(name))
+            raise PbioError("PBIO_BAD_LOG", f"more than {most} bytes", file=self._folder.path(name), hint=PUT_BACK)
         return data

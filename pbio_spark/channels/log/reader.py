@@ -8,7 +8,7 @@ from dataclasses import replace
 from threading import RLock
 
 from pbio_spark.channels.commits.chain import Chain, digest_of
-from pbio_spark.channels.commits.checked import MOST, bad, parse
+from pbio_spark.channels.commits.checked import MOST, PUT_BACK, bad, parse
 from pbio_spark.channels.commits.commit import Commit, Data
 from pbio_spark.channels.commits.commit_json import json_to_commit, json_to_states, sizes_of
 from pbio_spark.channels.commits.groups import Group, Groups, Int64s, bound
@@ -241,5 +241,5 @@ def _lost(version: int, later: int) -> PbioError:
         "PBIO_BAD_LOG",
         said if version < later else f"commit {version} is gone",
         file=commit_path(version),
-        hint="put the file back from a copy of the space; `pbio space verify` says what else is wrong with it",
+        hint=PUT_BACK,
     )

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from pbio_spark.channels.commits.checked import PUT_BACK
 from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.subscribe.reading import Piece, Stretch, read_stretch
@@ -81,7 +82,8 @@ def _read(folder: Folder, part: Sequence[Piece]) -> bytes:
     start, end = part[0].start, part[-1].end
     data = folder.read_part(part[0].path, start, end - start)
     if len(data) != end - start:
-        raise PbioError("PBIO_BAD_LOG", "the file ends before its events", file=folder.path(part[0].path))
+        where = folder.path(part[0].path)
+        raise PbioError("PBIO_BAD_LOG", "the file ends before its events", file=where, hint=PUT_BACK)
     return data
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pbio_spark.channels.commits.checked import PUT_BACK
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import FolderLog
@@ -106,7 +107,7 @@ def loss_to_error(history: History, channel: int, name: str, version: int, path:
             "PBIO_BAD_LOG",
             "a data file that the log names is missing",
             file=path,
-            hint="put the file back from a copy of the space; `pbio space verify` says what else is wrong with it",
+            hint=PUT_BACK,
         )
     return gone_to_error(info)
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ecode.native.table import address_of
+from pbio_spark.channels.commits.checked import PUT_BACK
 from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, Group, Int64s
 from pbio_spark.channels.position import Position
 from pbio_spark.columns import METADATA_TYPE, BatchMaker, Chunk, Chunker, FilePart, ReadPlan
@@ -181,7 +182,7 @@ def read_stretch(
         size = source.seek(0, os.SEEK_END)
     if part.start >= size:
         reason = f"the file has {size} bytes, but the log has events from byte {part.start} on"
-        raise PbioError("PBIO_BAD_LOG", reason, file=name)
+        raise PbioError("PBIO_BAD_LOG", reason, file=name, hint=PUT_BACK)
     chunker = Chunker(source, name, plan.formats, plan.store, plan.limits, plan.walk)
     maker = EventMaker(plan, part, chunker.formats, stretch, shift)
     rest: Iterable[Stretch] = ()
@@ -222,7 +223,10 @@ def _failing(name: str) -> Iterator[None]:
         with trouble_at(name):
             yield
     except FileNotFoundError:
-        raise PbioError("PBIO_FILE_SYSTEM", "the file was removed while it was being read", file=name) from None
+        hint = "read again; the argument `grace` of vacuum says how long unneeded files stay for their readers"
+        raise PbioError(
+            "PBIO_FILE_SYSTEM", "the file was removed while it was being read", file=name, hint=hint
+        ) from None
 
 
 def _part(chunk: Chunk, kept: Int64s | slice) -> Chunk:
@@ -323,6 +327,7 @@ class EventMaker(BatchMaker):
             f"the file has {self._counted[0]} events where the log has {runs['count'][0]}",
             file=self.part.name,
             offset=self.part.start,
+            hint=PUT_BACK,
         )
 
     def rest(self) -> Iterator[Stretch]:

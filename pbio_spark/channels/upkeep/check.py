@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os import SEEK_END
 from typing import BinaryIO
 
-from pbio_spark.channels.commits.checked import VERIFY, bad
+from pbio_spark.channels.commits.checked import COPY, PUT_BACK, VERIFY, bad
 from pbio_spark.channels.commits.commit import Compact, Create, Data
 from pbio_spark.channels.commits.groups import Group
 from pbio_spark.channels.footers.footer import DamagedFooterError, read_footer
@@ -32,7 +32,7 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
     Nothing is reported after an invalid commit, since nothing can be known there.
     """
     for problem in _problems(space):
-        problem.hint = None if problem.hint == VERIFY else problem.hint  # which this already is
+        problem.hint = {VERIFY: None, PUT_BACK: COPY}.get(problem.hint or "", problem.hint)  # verify is running
         yield problem
 
 
@@ -64,9 +64,11 @@ def _problems(space: ChannelSpace) -> Iterator[PbioError]:
         is_whole = True
         lost = [first for first, _ in FolderLog(space.folder).spans() if first > state.version]
         if lost:
-            yield PbioError("PBIO_BAD_LOG", f"commit {state.version + 1} is missing, but commit {lost[0]} exists")
+            reason = f"commit {state.version + 1} is missing, but commit {lost[0]} exists"
+            yield PbioError("PBIO_BAD_LOG", reason, hint=COPY)
         for version in checkpoints:
-            yield PbioError("PBIO_BAD_LOG", f"commit {version} is missing, but a checkpoint of it exists")
+            reason = f"commit {version} is missing, but a checkpoint of it exists"
+            yield PbioError("PBIO_BAD_LOG", reason, hint=COPY)
     parts: dict[str, list[tuple[int, int]]] = {}
     for version in range(1, state.version + 1):
         entry = space.history.entry(version)
@@ -160,10 +162,10 @@ def _file_problems(space: ChannelSpace, path: str, parts: Iterable[_Part]) -> It
 def _check_part(space: ChannelSpace, path: str, source: BinaryIO | None, part: _Part) -> None:
     """Raise the first problem of a data file, or of its description in a commit."""
     if source is None:
-        bad("a data file that the log names is missing")
+        bad("a data file that the log names is missing", COPY)
     size, length, shift = source.seek(0, SEEK_END), part.length, part.shift
     if (size != length) if shift is None else (size < length + shift):
-        bad(f"the data file has {size} bytes instead of {length}")
+        bad(f"the data file has {size} bytes instead of {length}", COPY)
     scanner = Scanner(source, path, offset=0 if shift is None else shift + len(MAGIC))
     records = [item for item in scanner.items(length + (shift or 0)) if item.kind is ItemKind.DATA]
     for group in part.groups:
@@ -209,8 +211,8 @@ def _check_group(space: ChannelSpace, scanner: Scanner, group: Group, shift: int
     form = stored_format(group.format, space.formats)
     place = group.start + shift, group.end + shift
     if len(records) < group.count or (records[0].offset, records[-1].end) != place:
-        bad(f"the {group.count} events from byte {place[0]} to {place[1]} are missing")
+        bad(f"the {group.count} events from byte {place[0]} to {place[1]} are missing", COPY)
     for item in records:
         if item.format_id != form.id:
-            bad(f"an event has format {item.format_id.hex()} instead of {group.format}")
+            bad(f"an event has format {item.format_id.hex()} instead of {group.format}", COPY)
         decode(form, scanner.read(item), strict=False, file=scanner.window.name, offset=item.payload)

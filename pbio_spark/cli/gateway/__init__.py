@@ -1,4 +1,4 @@
-"""`pbio gateway`: programs without a line of this project take part in channels, over the network."""
+"""`pbio gateway`: programs that do not use this project take part in channels, over the network."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def serve(
         float | None, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after so long, instead of at SIGTERM.")
     ] = None,
 ) -> None:
-    """Publish what other programs send, and let them subscribe, until SIGINT or SIGTERM. HOST is this machine alone,
-    unless it is given.
+    """Publish what other programs send, and let them subscribe, until SIGINT or SIGTERM. Without HOST,
+    only this machine can connect.
 
     \b
     Example:
@@ -93,7 +93,7 @@ def serve(
     if evpath is None and grid is None:
         raise typer.BadParameter("say where to listen: --evpath HOST:PORT, --grid HOST:PORT, or both")
     if changed.advertise is not None and grid is None:
-        raise typer.BadParameter("--advertise is of --grid, which is not given")
+        raise typer.BadParameter("--advertise needs --grid")
     made = changed.configured(Config() if config is None else read_config(config))
     with _log_to_stderr():
         asyncio.run(_serve(root, {"evpath": evpath, "grid": grid}, made, seconds))
@@ -128,11 +128,16 @@ class Sent(Encryption):
     subscriber: Annotated[
         str | None,
         typer.Option(
-            "--name", metavar="NAME", help="Of the subscriber, that resumes where it was; by default HOST:PORT."
+            "--name",
+            metavar="NAME",
+            help="The name of the subscriber, which resumes where it was; by default HOST:PORT.",
         ),
     ] = None
     start: Annotated[
-        str, typer.Option(metavar="WHERE", help="A new subscriber's: earliest, latest, or a position such as 12.0.7.")
+        str,
+        typer.Option(
+            metavar="WHERE", help="Where a new subscriber starts: earliest, latest, or a position such as 12.0.7."
+        ),
     ] = "earliest"
     filter: Annotated[
         str | None,
@@ -149,7 +154,7 @@ def send(
     evpath: Annotated[str, typer.Option("--evpath", metavar="HOST:PORT", help="Where an EVPath program listens.")],
     stone: Annotated[int, typer.Option("--stone", metavar="N", help="The stone there that the events are for.")],
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with later events, and over new connections.")
+        bool, typer.Option("--follow", "-f", help="Continue with later events, and over new connections.")
     ] = False,
 ) -> None:
     """Send a channel's events to a thin listener, as a named subscriber.
@@ -162,7 +167,7 @@ def send(
     from pbio_spark.gateways.evpath import ThinSender
     from pbio_spark.gateways.text import to_address
 
-    address, tls = to_address(evpath), sent.context()  # wrong usage is said before what is wrong with the space
+    address, tls = to_address(evpath), sent.context()  # report wrong usage before problems of the space
     with _log_to_stderr(), _set_by_signals() as stop:
         channel = open_space(root).channel(name)
         options: dict[str, Any] = {"name": sent.subscriber, "start": sent.start, "filter": sent.filter, "tls": tls}
@@ -173,7 +178,7 @@ def send(
 
 @contextmanager
 def _log_to_stderr() -> Iterator[None]:
-    """A line on standard error for what happens."""
+    """Log to standard error, one line for each message."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log = logging.getLogger("pbio_spark")
@@ -189,7 +194,7 @@ def _log_to_stderr() -> Iterator[None]:
 
 @contextmanager
 def _set_by_signals() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; the next one does what it does without this."""
+    """An event that the first SIGINT or SIGTERM sets; the next one has its usual effect."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

@@ -36,7 +36,7 @@ class Encryption:
     def context(self) -> ssl.SSLContext | None:
         """The SSL context; None without encryption.
 
-        Raises BadParameter for a key alone, and PBIO_BAD_OPTION for a file that is missing or another one.
+        Raises BadParameter for a key alone, and PBIO_BAD_OPTION for a file that is missing or of another kind.
         """
         from pbio_spark.errors import PbioError
 

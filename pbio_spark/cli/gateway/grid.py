@@ -88,8 +88,8 @@ def subscribe(
         float | None, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after so long, instead of at SIGINT.")
     ] = None,
 ) -> None:
-    """Show a producer's events as lines of JSON, until it ends the subscription, which is said on standard error unless
-    Count is reached.
+    """Show a producer's events as lines of JSON, until it ends the subscription; standard error says so unless Count is
+    reached.
 
     Without --type their values are strings.
 
@@ -125,13 +125,11 @@ def subscribe(
 class PublishOptions(Encryption):
     """The options of `publish` about the rows and their producer."""
 
-    now: Annotated[
-        bool, typer.Option("--now", help="Rows without a TimeStamp are of the time at which they are sent.")
-    ] = False
+    now: Annotated[bool, typer.Option("--now", help="Give rows without a TimeStamp the time of sending.")] = False
     producer: Annotated[
         str | None,
         typer.Option(
-            "--producer", metavar="NAME", help="Of the events' producer; an archive puts this host before it."
+            "--producer", metavar="NAME", help="The name of the events' producer; an archive puts this host before it."
         ),
     ] = None
     sequence: Annotated[
@@ -162,11 +160,11 @@ def publish(
     namespace: Namespace = None,
     type_: TypeText = None,
 ) -> None:
-    """Have a consumer, such as an archive, take the rows of JSON lines as events. - means standard input.
+    """Send the rows of JSON lines as events to a consumer, such as an archive. - means standard input.
 
-    Each row has a TimeStamp, such as 2000-11-09T21:51:45Z or now, unless --now is given. With --sequence an archive
-    leaves out what it has of the same producer, which without --producer is HOST/1 for all programs of this host. Files
-    that are each numbered from 0 need a producer each. Exit code 1 if events were refused.
+    Each row has a TimeStamp, such as 2000-11-09T21:51:45Z or now, unless --now is given. With --sequence, an archive
+    leaves out events that it has from the same producer; without --producer, that is HOST/1 for all programs of this
+    host. Files that are each numbered from 0 need a producer each. Exit code 1 if events were refused.
 
     \b
     Examples:
@@ -238,7 +236,7 @@ def _parameters(said: Sequence[str] | None) -> dict[str, Any]:
 
 
 def _rows(files: Sequence[str], type_: str | None, now: bool) -> tuple[list[dict[str, Any]], Record]:
-    """The rows of files of JSON lines, and their type. The time of those that are of now is null.
+    """The rows of files of JSON lines, and their type. Rows of the present have null as their time.
 
     Raises PBIO_CANNOT_BE_NULL for a row without a time, unless such rows are of `now`.
     """

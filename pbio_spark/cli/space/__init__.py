@@ -95,7 +95,7 @@ def publish(
     ] = None,
     wait: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Wait so long until all named subscribers have the events."),
+        typer.Option(metavar="SECONDS", min=0, help="How long to wait until all named subscribers have the events."),
     ] = None,
 ) -> None:
     """Publish the rows of JSON lines, or the records of PBIO files, in one commit. - means JSON lines on standard
@@ -203,7 +203,7 @@ def describe(
     root: Root,
     name: Name,
     versions: Annotated[
-        bool, typer.Option("--versions", help="Also how a derived channel was made over time; it reads the log.")
+        bool, typer.Option("--versions", help="Also show how a derived channel was made over time; this reads the log.")
     ] = False,
 ) -> None:
     """Describe a channel: its type, its parent, its subscribers.
@@ -299,13 +299,13 @@ def compact(
       pbio space compact space
     """
     count = open_space(root).compact(small=small, target=target)
-    print(f"{printable(root)}: {count} files put together")
+    print(f"{printable(root)}: {count} files combined")
 
 
 @app.command()
 def vacuum(
     root: Root,
-    grace: Annotated[float, typer.Option(metavar="HOURS", help="Files younger than that stay.")] = 24,
+    grace: Annotated[float, typer.Option(metavar="HOURS", help="Files younger than this stay.")] = 24,
 ) -> None:
     """Remove expired subscribers, events beyond retention, and files that nothing needs.
 

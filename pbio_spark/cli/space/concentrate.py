@@ -25,10 +25,10 @@ def concentrate(
         float, typer.Option(metavar="MS", min=0, max=10_000, help="How long a publication may wait for others.")
     ] = 3,
     waiting: Annotated[
-        int, typer.Option(metavar="BYTES", min=1, help="The most that waits for its commit; senders of more wait.")
+        int, typer.Option(metavar="BYTES", min=1, help="The most that waits for a commit; further senders wait.")
     ] = 64 << 20,
     publication: Annotated[
-        int, typer.Option(metavar="BYTES", min=1, help="Larger publications are left to the writers.")
+        int, typer.Option(metavar="BYTES", min=1, help="Writers commit larger publications themselves.")
     ] = 4 << 20,
     seconds: Annotated[
         float | None, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after so long, instead of at SIGTERM.")
@@ -47,7 +47,7 @@ def concentrate(
 
     def stop(number: int, _: object) -> None:
         signals.append(number)
-        signal.signal(number, signal.SIG_DFL)  # the next one ends a process whose disk does not answer
+        signal.signal(number, signal.SIG_DFL)  # a second signal ends a process whose disk does not answer
 
     limits = ConcentratorLimits(linger / 1000, publication, waiting)
     made = Concentrator(ChannelSpace.open(root, concentrator="off"), limits)

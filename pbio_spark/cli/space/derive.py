@@ -1,4 +1,4 @@
-"""`pbio space derive`, `replace`, `set` and `parameters`: derived channels, and what is known of them."""
+"""`pbio space derive`, `replace`, `set` and `parameters`: derived channels and their parameters."""
 
 from __future__ import annotations
 
@@ -41,9 +41,12 @@ class CodeOptions:
         str | None, typer.Option("--parameters", metavar="BLOCK", help="A block of parameters that channels share.")
     ] = None
     state: Annotated[
-        str | None, typer.Option("--state", metavar="JSON", help="What `state` has before a producer's first event.")
+        str | None,
+        typer.Option("--state", metavar="JSON", help="The content of `state` before a producer's first event."),
     ] = None
-    dequeue: Annotated[str | None, e_code("--dequeue", "Sees each event as it leaves into the log: 0 drops it.")] = None
+    dequeue: Annotated[
+        str | None, e_code("--dequeue", "Runs on each event before it goes into the log: 0 drops it.")
+    ] = None
     period: Annotated[str | None, e_code("--period", "Makes additional events; needs --every.")] = None
     every: Annotated[
         float | None, typer.Option("--every", metavar="SECONDS", help="How long --period waits at least.")
@@ -56,7 +59,8 @@ class CodeOptions:
         int | None, typer.Option("--max-cost", metavar="UNITS", help="The work that an event may take.")
     ] = None
     max_traps: Annotated[
-        int | None, typer.Option("--max-traps", metavar="N", help="After so many traps in a row a source suspends it.")
+        int | None,
+        typer.Option("--max-traps", metavar="N", help="The number of traps in a row after which a source suspends it."),
     ] = None
     when: Annotated[str | None, typer.Option("--when", metavar="WHEN", help="always, or subscribed.")] = None
 
@@ -96,7 +100,7 @@ def derive(
     Example:
       pbio space derive space warm --from readings --filter '{ return input.n > param.least; }' --param least=1
     """
-    modulator = said.modulator()  # wrong usage is said before what is wrong with the space
+    modulator = said.modulator()  # report wrong usage before problems of the space
     channel = open_space(root).derive_channel(name, parent, modulator)
     print(f"{printable(name)}: channel {channel.id}, made of {printable(parent)}, of")
     print(printable_lines(str(channel.format.record)))
@@ -124,7 +128,7 @@ def set_(
         typer.Option("--lazy", metavar="SECONDS", help="How long sources may use the old values."),
     ] = None,
 ) -> None:
-    """Give parameters of a derived channel, or of a block that channels share, other values.
+    """Change parameters of a derived channel, or of a block that channels share.
 
     \b
     Example:
@@ -137,10 +141,12 @@ def set_(
 def parameters(
     root: Root,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of a block, or of a derived channel.")] = None,
-    values: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Begin a block of these.")] = None,
-    drop: Annotated[bool, typer.Option("--drop", help="End the block, which no channel may use any more.")] = False,
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Create a block of these.")
+    ] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Drop the block, which no channel may use any more.")] = False,
 ) -> None:
-    """List the blocks of parameters that channels share, or show, begin or end one.
+    """List the blocks of parameters that channels share, or show, create or drop one.
 
     \b
     Examples:
@@ -176,7 +182,7 @@ def parameters(
 
 
 def describe_derivation(space: ChannelSpace, channel: Channel, *, versions: bool) -> None:
-    """Print how a derived channel is made, and was made; what its programs keep, and what sources report."""
+    """Print how a derived channel is and was made, the state of its programs, and the reports of sources."""
     info, state, how = channel.info, space.history.state, channel.info.derivation
     assert how is not None
     print(f"derived from: {printable(state.channels[how.parent].name)}, so since commit {info.since}")
@@ -192,7 +198,7 @@ def describe_derivation(space: ChannelSpace, channel: Channel, *, versions: bool
     for service in how.services:
         print(f"service: {printable(service)}")
     if how.when != "always":
-        print(f"when: {how.when} ({'somebody does' if info.is_watched else 'nobody does'})")
+        print(f"when: {how.when} ({'it has subscribers' if info.is_watched else 'it has no subscribers'})")
     if how.shared:
         print(f"parameters: block {printable(state.derived.blocks[how.shared].name)}")
     for parameter, value in how.parameters.values.items():
@@ -206,7 +212,7 @@ def describe_derivation(space: ChannelSpace, channel: Channel, *, versions: bool
         if len(states) > SHOWN:
             print(f"and {len(states) - SHOWN} more")
     elif how.state:
-        print(f"state at first: {json.dumps(how.state.values)}")
+        print(f"initial state: {json.dumps(how.state.values)}")
     rows = [
         (
             printable(row.source),

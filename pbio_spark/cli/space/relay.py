@@ -27,7 +27,7 @@ class RelayOptions:
         str | None,
         typer.Option(metavar="ADDRESS", help="The store of the formats; by default kafka://host:port/pbio-formats."),
     ] = None
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with what comes later.")] = False
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with later events.")] = False
     setting: Annotated[
         list[str] | None,
         typer.Option("--kafka", metavar="NAME=VALUE", help="A setting of the client, such as security.protocol=SSL."),
@@ -73,7 +73,7 @@ def archive(
         str, typer.Option("--from", metavar="ADDRESS", help="The topic to read from: kafka://host:port/topic.")
     ],
     said: RelayOptions,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out, and log, what cannot be an event.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out and log what cannot be an event.")] = False,
     wait: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a format that the store lacks.")
     ] = 0,

@@ -37,6 +37,7 @@ log = logging.getLogger("pbio_spark.columns")
 
 AnyDecoder: TypeAlias = "Decoder | FilterDecoder | ProgramDecoder"
 
+MODE_HINT = "the option mode decides what becomes of bad records"
 CORRUPT_BYTES = 1 << 20
 """The most bytes of a bad record that its row keeps."""
 
@@ -244,7 +245,9 @@ class BatchMaker:
         if not are_bad.any():
             return entries
         if self.plan.errors.mode == "FAILFAST":
-            raise self._error(chunk, int(entries[are_bad][0]), bad)
+            error = self._error(chunk, int(entries[are_bad][0]), bad)
+            error.hint = error.hint or MODE_HINT
+            raise error
         if self.plan.errors.mode == "DROPMALFORMED":
             self._left_out.bad += int(are_bad.sum())
             log.info("%s", self._error(chunk, int(entries[are_bad][0]), bad))

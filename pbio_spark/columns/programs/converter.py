@@ -69,7 +69,7 @@ def route_to_converter(form: Format, route: RecordRoute, spec: ColumnSpec, *, fu
         kept = _programs(form, [(FILTER, route.keep)], 0, spec.aliases, has_output=False)
         return FilterConverter(inner, kept, route.text, route.target)
     except ecode.ParameterError as error:
-        raise PbioError("PBIO_INCOMPATIBLE_TYPE", error.message, format=form.name) from error
+        raise PbioError("PBIO_INCOMPATIBLE_TYPE", error.message, format=form.name, hint=error.hint or None) from error
 
 
 def with_parameters(converter: AnyConverter, block: Mapping[str, Any]) -> AnyConverter:

@@ -1,4 +1,4 @@
-"""From an Arrow schema to the record type that our writer makes of it (DESIGN section 5 and decision 10).
+"""From an Arrow schema to the record type that stores its columns (DESIGN section 5 and decision 10).
 
     >>> schema = pa.schema([pa.field("t", pa.timestamp("us", "UTC")), pa.field("v", pa.list_(pa.float64()))])
     >>> print(arrow_to_record(schema, "reading"))
@@ -53,9 +53,9 @@ def arrow_to_record(schema: pa.Schema, name: str, nulls: Nulls = "none") -> Reco
 
     An array, map or binary column gets a hidden field with its count before it. If one is inside another, the
     inner one becomes a structure, because its count differs from element to element. A column that may be null
-    becomes a pointer if it is a structure. With `nulls`, so does every other that is not a string, which is a pointer
-    anyhow; or it gets a bit in a hidden field at the end of its structure, and an element of an array a byte in a
-    hidden array beside it (docs/decisions/0011-nulls.md). Without, other nulls are the writer's business.
+    becomes a pointer if it is a structure. With `nulls`, every other column except strings, which are pointers already,
+    becomes a pointer too; or it gets a bit in a hidden field at the end of its structure, and each element of an array
+    a byte in a hidden array beside it (docs/decisions/0011-nulls.md). Without, the writer deals with other nulls.
 
     Raises PBIO_UNSUPPORTED_TYPE and PBIO_BAD_LAYOUT, with the path of the column, before anything is written.
 
@@ -122,7 +122,7 @@ class _Builder:
         self.structs[struct] = Struct(struct, tuple(fields))
 
     def _type(self, struct: str, column: pa.Field, count: str, path: str, nesting: int) -> tuple[Type, str | None]:
-        """The type of a column, whose own structure would be called `struct` and whose elements counted by `count`."""
+        """The type of a column. `struct` names a structure made for it, `count` the field that counts its elements."""
         arrow = column.type
         if nesting > MAX_NESTING:
             raise PbioError(
@@ -193,9 +193,9 @@ def _has_count(arrow: pa.DataType) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A name that type strings can mention: they are read by their brackets and parentheses, and have an end.
+    """The name without what has a meaning in type strings, and not too long.
 
-    The FFS library takes a dimension that begins like a number for one.
+    The FFS library reads a dimension that begins like a number as a number.
     """
     plain = re.sub(r"[][()*\s]", "_", name)[:1000]
     return f"_{plain}" if plain[:1] in set("+-0123456789") else plain

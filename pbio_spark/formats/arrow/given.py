@@ -1,4 +1,4 @@
-"""Values of Python that Arrow would take for other ones without a word."""
+"""Python values that Arrow would silently change."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
 
 def _time_misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
     if any(type(value).__name__ in _NOTHING for value in values):
-        return "stands for nothing in pandas", what_to_give(
+        return "is a missing value of pandas", what_to_give(
             next(v for v in values if type(v).__name__ in _NOTHING), type_
         )
     times = [value for value in values if isinstance(value, datetime)]
@@ -72,7 +72,7 @@ def _time_misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
         zone = "" if type_.tz is None else ", UTC"
         return "is a number, not a time", f"give a datetime, such as datetime.fromtimestamp(seconds{zone})"
     if not is_date and type_.tz is None and any(value.tzinfo is not None for value in times):
-        return "has a time zone, and the field has none", "take it off: value.replace(tzinfo=None)"
+        return "has a time zone, and the field has none", "remove it: value.replace(tzinfo=None)"
     if any(getattr(value, "nanosecond", 0) for value in times):
         return _lost(True, type_)
     if is_date and any(value.time() != time() for value in times):
@@ -81,21 +81,23 @@ def _time_misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
 
 
 def what_to_give(value: Any, type_: pa.DataType) -> str:
-    """A hint for a value that Arrow has not taken for a type.
+    """A hint for a value that Arrow refuses for a type.
 
     >>> what_to_give("2026-01-31", pa.date32()), what_to_give(True, pa.int32())
     ('give a date: date.fromisoformat(text)', 'give 1 or 0')
     """
     is_, kind = pa.types, type(value).__name__
     if kind in _NOTHING:
-        return "give None for what is not there, if the field can be null"
+        return "give None for a missing value, if the field can be null"
     if isinstance(value, pa.Scalar):
         return "give what it holds: value.as_py()"
     if isinstance(value, np.datetime64):
         return "give a datetime: value.astype('datetime64[us]').item()"
     if is_.is_string(type_):
         return (
-            "give UTF-8, or other bytes a field of type binary" if isinstance(value, bytes | str) else "give str(value)"
+            "give UTF-8; bytes of another kind need a field of type binary"
+            if isinstance(value, bytes | str)
+            else "give str(value)"
         )
     if is_.is_boolean(type_):
         return "give True or False"
@@ -108,7 +110,7 @@ def what_to_give(value: Any, type_: pa.DataType) -> str:
     if is_.is_decimal(type_):
         if isinstance(value, Decimal) and value.is_finite():
             return f"round it to {type_.scale} digits after the point, or give the field a wider decimal"
-        return "give a Decimal, made of a text: Decimal('1.5')"
+        return "give a Decimal, made from a string: Decimal('1.5')"
     if isinstance(value, bool):
         return "give 1 or 0"
     if isinstance(value, str | Decimal) and is_.is_floating(type_):

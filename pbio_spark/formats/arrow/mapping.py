@@ -4,7 +4,7 @@ Decoding, encoding and the columns of program outputs follow this tree. The rule
 decided here and nowhere else, from its type in the record and its type in the schema; `names` finds the field of a
 column.
 
-Whether the numbers of a field fit a column is not decided here: each direction has a table of its own for that.
+Each direction has a table of its own that says which numbers fit a column.
 
     >>> from ecode.types import INT32, record
     >>> spec = ColumnSpec(pa.schema([("n", pa.int32()), ("x", pa.int8())]))
@@ -77,14 +77,14 @@ class FieldRule(StrEnum):
     LIST = "list"
     """An array, one list for each dimension; the part is the element."""
     ROWS = "rows"
-    """An array of characters whose last dimension is one string: one list fewer than dimensions."""
+    """An array of characters whose last dimension is one string: one list fewer than it has dimensions."""
     MAP = "map"
     """An array of structures whose visible fields are the parts, key and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """The columns wanted of records, and what helps to fill them. Pickles.
+    """The wanted columns, and what helps to fill them. Survives pickling.
 
     Attributes:
         schema: the columns, in order; types must be as Spark's `to_arrow_schema` makes them.
@@ -113,9 +113,9 @@ class Mapped:
         arrow, nullable: the type of the column or part, and whether the schema lets it be null.
         type: of the field or part; of a count, that of the array.
         notes: of the field; an enumeration has the symbols that other record types give it.
-        field: that a column belongs to; None for elements and targets, and where no field is.
+        field: the column's; None for elements and targets, and for a column without a field.
         parts: see `FieldRule`.
-        default: of the column, where no field fills it.
+        default: of a column that no field fills.
         axis: of a count: which dimension of the array.
     """
 
@@ -178,7 +178,7 @@ class _Mapper:
         raise NotImplementedError
 
     def refuse(self, node: Mapped, what: str) -> NoReturn:
-        """Raise PBIO_INCOMPATIBLE_TYPE; `what` the field is."""
+        """Raise PBIO_INCOMPATIBLE_TYPE; `what` describes the field."""
         raise NotImplementedError
 
     def column(self, found: Field, want: pa.Field, path: Path, where: str) -> Mapped:
@@ -287,7 +287,7 @@ class _Reading(_Mapper):
             if not symbols:
                 raise PbioError(
                     "PBIO_INCOMPATIBLE_TYPE",
-                    f"no version, or no two alike, name the values of {node.type}",
+                    f"the versions name the values of {node.type} differently, or not at all",
                     field=node.where,
                     hint="ask for numbers: BIGINT",
                 )

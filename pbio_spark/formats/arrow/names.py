@@ -15,16 +15,15 @@ from pbio_spark.errors import PbioError, path_to_text
 from pbio_spark.formats.arrow.schema import shown
 
 Path: TypeAlias = tuple[str, ...]
-"""The names of the columns that lead to one, as aliases and defaults are keyed: elements add nothing."""
+"""The names of the columns that lead to a column, the key of aliases and defaults; elements add none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How names find fields (DESIGN decision 12). All look-ups of fields are here: columns, the programs of
-    readers, and what programs make.
+    """How names find fields (DESIGN decision 12): for columns, for the programs of readers, and for their outputs.
 
     Attributes:
-        aliases: path -> one more name, which counts where the own one finds nothing or too much.
+        aliases: path -> another name, used where the own name finds no field or several.
     """
 
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -43,11 +42,11 @@ class Names:
         return near[0] if near else None
 
     def counted(self, struct: Struct, arrays: Iterable[tuple[str, int]], path: Path) -> tuple[Field, int] | None:
-        """The array of a structure whose length a name means that no field has, and which dimension.
+        """The array whose length a name means, if it is not the name of a field, and which dimension.
 
         Args:
-            arrays: those that the wanted type counts by the name, see `struct_to_counts`. The first that the structure
-                has says how it is counted there.
+            arrays: those that the wanted type counts by the name, see `struct_to_counts`; the first that the structure
+                has decides.
         """
         for name, axis in arrays:
             array = self.find(struct, name, (*path[:-1], name))
@@ -57,8 +56,8 @@ class Names:
 
 
 class PathStep(NamedTuple):
-    """One name of a path through structures in place: the structures of a record type and of a format in which it is
-    looked for, and the fields that it means there."""
+    """One name of a path through structures in place: the structures of a record type and of a format that should
+    have it, and the fields that it means there."""
 
     name: str
     inside: Struct
@@ -74,7 +73,7 @@ class PathStep(NamedTuple):
 
 
 def walk_path(path: Path, record: Record, found: Record, names: Names) -> list[PathStep]:
-    """The steps of a path in a record type and in that of a format; fewer than it has names if it leads elsewhere.
+    """The steps of a path in a record type and in that of a format; fewer than names if the path ends early.
 
     Raises PBIO_AMBIGUOUS_NAME.
     """
@@ -91,7 +90,7 @@ def walk_path(path: Path, record: Record, found: Record, names: Names) -> list[P
 
 
 def struct_to_counts(struct: Struct) -> dict[str, tuple[tuple[str, int], ...]]:
-    """The names by which a structure counts its arrays -> the arrays, and which dimension of each.
+    """The names of the counts in a structure -> the arrays that they count, and which dimension of each.
 
     >>> from ecode.types import FLOAT64, INT32
     >>> struct_to_counts(Struct("r", (Field("n", INT32), Field("v", Array(FLOAT64, ("n",))))))

@@ -1,4 +1,4 @@
-"""Arrow batches -> rows of Python values, and what becomes of a value that Python has nothing for.
+"""Arrow batches -> rows of Python values, and errors for values that Python cannot represent.
 
 Arrow's dates and times reach beyond the years 1 to 9999, and Python's do not. Such a value is an error of its row
 only, or text replaces it; other rows are returned.
@@ -36,7 +36,7 @@ _FAR: Final = re.compile(r"(-\d{4,5}|\d{5}|0000)(-.*)", re.ASCII | re.DOTALL)
 """A date or a time of a year that Python lacks: the year, and the rest."""
 
 _DAYS: Final = range(-12687428, 11248738)
-"""Days since 1970 whose years have up to five digits and 16 bits; Arrow's text of others is wrong, or none."""
+"""Days since 1970 whose years have up to five digits and 16 bits; Arrow prints others wrongly, or not at all."""
 
 _A_DAY: Final = {"d": 1, "s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
 
@@ -44,11 +44,11 @@ _A_DAY: Final = {"d": 1, "s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "
 def batch_to_rows(
     batch: pa.RecordBatch, show: Show | None = None, *, maps_as_dicts: bool = False
 ) -> list[dict[str, Any] | PbioError]:
-    """The rows of a batch, and in the place of each that Python cannot hold PBIO_BAD_VALUE with its field.
+    """The rows of a batch. In place of a row that Python cannot hold: PBIO_BAD_VALUE with the field.
 
     Args:
         show: what replaces a date or a time outside the years 1 to 9999, instead of the error.
-        maps_as_dicts: a map with a key twice is an error too; else maps are lists of pairs.
+        maps_as_dicts: maps become dicts, and a duplicate key is an error; otherwise they are lists of pairs.
     """
     maps = "strict" if maps_as_dicts else None
     try:
@@ -71,7 +71,7 @@ def sound_rows(
     """The rows of a batch.
 
     Args:
-        file: of which they are, and `first` the number of the first of them in it, for errors.
+        file, first: for errors, the file of the rows and the number of the first one in it.
         hint: what to do about a row that Python cannot hold.
 
     Raises PBIO_BAD_VALUE for a row that Python cannot hold, after those before it.
@@ -96,7 +96,7 @@ def time_to_text(value: pa.Scalar) -> str:
 
 
 def text_to_time(text: str, type_: pa.DataType) -> date | datetime | int:
-    """The date, or the time in microseconds, that `time_to_text` or `isoformat` has written; as Arrow's number if
+    """The date, or the time in microseconds, that `time_to_text` or `isoformat` wrote; as Arrow's number if
     Python has no such year. Raises ValueError.
 
     >>> text_to_time("2026-01-31", pa.date32()), text_to_time("-0221-09-04", pa.date32())
@@ -144,7 +144,7 @@ def _unit(type_: pa.DataType) -> str:
 
 
 def _has_text(value: pa.Scalar) -> bool:
-    """Whether Arrow has the right text for a date or a time."""
+    """Whether Arrow prints a date or a time correctly."""
     return value.value // _A_DAY[_unit(value.type)] in _DAYS
 
 
@@ -165,7 +165,7 @@ def _value_or_error(value: pa.Scalar, name: str, show: Show | None, maps: str | 
 
 
 def _value(value: pa.Scalar, steps: tuple[str | int, ...], show: Show | None, maps: str | None) -> Any:
-    """A value with what is inside it. Raises PBIO_BAD_VALUE."""
+    """A value, with its nested values. Raises PBIO_BAD_VALUE."""
     try:
         return value.as_py(maps_as_pydicts=maps)
     except _UNSHOWABLE as error:

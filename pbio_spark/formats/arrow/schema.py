@@ -85,8 +85,8 @@ class SchemaColumn:
     Attributes:
         name: in the table; a field's name whose bytes are not UTF-8 is shown with `\\xff` escapes.
         field: the field that the column presents or is a part of; its notes hold the symbols.
-        type: of the field or of the part. Pointers stand outside, each may be null: the column then is. The part
-            that is left of an array of strings, `char[3][n]`, is `char[n]`; it is in place although n is a name.
+        type: of the field or of the part, with its pointers; the column is null if one of them is. The part of an
+            array of strings, `char[3][n]`, is `char[n]`, which is in place although n is a name.
         arrow: the Arrow type.
         nullable: whether the Arrow field says so (DESIGN decision 11).
         how: how the bytes become values.
@@ -181,9 +181,9 @@ _Shape: TypeAlias = tuple[pa.DataType, How, tuple[SchemaColumn, ...]]
 
 
 class _Presenter:
-    """One walk over a record type: the structures it is inside of, and how many columns it has made.
+    """One walk over a record type: the structures around the current field, and the number of columns so far.
 
-    What recursion drops is None, and so is all that would consist of it.
+    A column that recursion drops is None, and so is one without any other part.
     """
 
     def __init__(self, record: Record, choice: Presentation) -> None:
@@ -341,7 +341,7 @@ def _has_null(column: SchemaColumn) -> bool:
 
 
 def is_known(logical: str | None) -> bool:
-    """Whether a logical type has a meaning here. One that a later version introduced leaves the type what it is."""
+    """Whether a logical type is known. An unknown one, from a later version, changes nothing."""
     return logical in _LOGICALS or decimal_type(logical) is not None
 
 
@@ -359,4 +359,5 @@ def _misfit(field: Field, type_: Type, path: str) -> PbioError:
         "PBIO_BAD_OPT_INFO",
         f"the logical type {shorten(str(field.notes.logical))} does not fit the type {shorten(str(type_))}",
         field=path,
+        hint="leave the field out with .schema()",
     )

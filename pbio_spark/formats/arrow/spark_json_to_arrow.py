@@ -1,4 +1,4 @@
-"""A Spark schema, as what its JSON holds -> Arrow's, made without Spark."""
+"""The JSON of a Spark schema -> an Arrow schema, made without Spark."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One record as `decode` has it <-> as tables show it: the plain twin of what `columns` does with batches.
 
 `decode` gives a timestamp as microseconds, a decimal as its unscaled number, chars as numbers, and every hidden count.
-Here these are `datetime`, `Decimal` and `str`, and what is hidden is gone.
+Here these are `datetime`, `Decimal` and `str`, and hidden fields are gone.
 
     >>> from pbio_spark.formats.layout import record_to_format
     >>> from pbio_spark.formats.record_json import json_to_record
@@ -30,10 +30,10 @@ from pbio_spark.formats.arrow.given import misfit
 from pbio_spark.formats.arrow.schema import How, SchemaColumn, record_to_columns
 
 Change: TypeAlias = Callable[[Any], Any]
-"""One value into another. Raises ValueError, TypeError and their like for one that has no other."""
+"""Converts one value. Raises ValueError, TypeError and the like for one without a counterpart."""
 
 Way: TypeAlias = "Callable[[SchemaColumn], Change | None]"
-"""From a column to what becomes of its values; None if they stay as they are."""
+"""A column -> the conversion of its values; None if they stay as they are."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -53,7 +53,7 @@ class Shown:
     def shown(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Stored values as tables show them.
 
-        Raises PBIO_BAD_VALUE, with the field, for what Python has nothing for, such as a date in the year 10000.
+        Raises PBIO_BAD_VALUE, with the field, for a value that Python lacks, such as a date in the year 10000.
         """
         made: dict[str, Any] = self._shown(values)
         return made
@@ -68,7 +68,8 @@ class Shown:
 
 
 def _structure(columns: Sequence[SchemaColumn], way: Way) -> Change:
-    """The dict of a structure, without what is hidden; what no column is called is stored all the same, or refused."""
+    """The dict of a structure. Showing leaves hidden fields out; storing keeps names that are not columns, or refuses
+    them."""
     is_shown = way is _to_shown
     changes = {}
     for column in columns:
@@ -182,7 +183,7 @@ def _to_stored(column: SchemaColumn) -> Change | None:
 
 
 def _controls(type_: Type) -> list[str]:
-    """The fields that say how long the arrays of a type are."""
+    """The fields that hold the lengths of a type's arrays."""
     found: list[str] = []
     while isinstance(type_, Array):
         found += [dim for dim in type_.dims if isinstance(dim, str)]
@@ -202,7 +203,7 @@ def _target(type_: Type) -> Type:
 
 
 def _is_run(type_: Type) -> bool:
-    """Whether a text is a run of chars in its structure or after its count, and not a string."""
+    """Whether text is stored as chars, in its structure or after its count, and not as a string."""
     return isinstance(_target(type_), Array)
 
 
@@ -251,7 +252,7 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _check_time(value: Any, arrow: pa.DataType) -> None:
-    """Raise PBIO_BAD_VALUE, as rows do, for what is not a date or a time, or would lose a part."""
+    """Raise PBIO_BAD_VALUE, as rows do, for a value that is not a date or a time, or would lose a part."""
     wrong = misfit([value], arrow)
     if wrong is not None:
         reason, hint = wrong

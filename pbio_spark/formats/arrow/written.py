@@ -46,7 +46,7 @@ def columns_to_record(schema: pa.Schema, name: str, nulls: Nulls = "none") -> Re
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with one Arrow type for each kind of value: what pandas, Polars and others have besides is cast to it.
+    """The schema with one Arrow type for each kind of value: other types of pandas, Polars and so on are cast to it.
 
     >>> plain_schema(pa.schema([("a", pa.dictionary(pa.int8(), pa.large_string())), ("t", pa.timestamp("ns"))]))
     a: string
@@ -85,8 +85,8 @@ def writable(record: Record) -> Record:
     """The same record type. Raises PBIO_BAD_NAME if programs that use the FFS library end when they read it.
 
     The library takes what follows a parenthesis in a field's name for the field's default (ffs-wire-format 5.5) and
-    corrupts its memory where names in a file still have one. All other names are read: blanks, brackets, names that
-    differ only in case, and names of any length.
+    corrupts its memory where names in a file still have one. It reads all other names: with blanks or
+    brackets, of any length, and those that differ only in case.
     """
     for struct in record.structs:
         for field in struct.fields:
@@ -105,7 +105,7 @@ def writable(record: Record) -> Record:
 
 
 def meant(name: str) -> str:
-    r"""The name that is shown as this one (see `shown`).
+    r"""The name that messages and columns show as this one (see `shown`).
 
     >>> meant(r"gr\xf6\xdfe"), meant(r"\x41\xc3\xb6")
     ('gr\udcf6\udcdfe', '\\x41\\xc3\\xb6')

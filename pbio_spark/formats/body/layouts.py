@@ -73,7 +73,7 @@ def body_length(start: bytes) -> int | None:
 
 
 def body_to_layouts(body: bytes) -> Layouts:
-    """Take a body apart, in time and memory proportional to its length. Raises PBIO_BAD_BODY."""
+    """The structures of a body, in time and memory proportional to its length. Raises PBIO_BAD_BODY."""
     if len(body) > MAX_BODY:
         _bad(f"the body has {len(body)} bytes, more than the {MAX_BODY} allowed", 0)
     if len(body) < _HEADER.size:
@@ -154,8 +154,8 @@ class _SubBody:
     """One structure's bytes, whose offsets count from its own start.
 
     Strings and blocks may be shared, but together they may not be longer than the structure's bytes: a small body whose
-    entries all point into one long string must not become gigabytes. They are bytes and no memoryview: one with an
-    iterator over it, which an error's traceback keeps, crashes Python's garbage collection.
+    entries all point into one long string must not become gigabytes. They are bytes, not a memoryview: if an
+    error's traceback keeps an iterator over a memoryview, Python's garbage collection crashes.
     """
 
     data: bytes
@@ -222,7 +222,7 @@ class _Strings:
 
 
 def layouts_to_body(layouts: Layouts) -> bytes:
-    """The canonical body of structures that already are in canonical order (see `registration`).
+    """The canonical body of structures that are already in canonical order (see `registration`).
 
     Raises PBIO_BAD_LAYOUT for structures that a body of this version cannot hold.
     """
@@ -230,7 +230,11 @@ def layouts_to_body(layouts: Layouts) -> bytes:
     length = _HEADER.size + sum(map(len, subs))
     limit = 0xFFFF if layouts.version == 0 else MAX_BODY
     if length > limit:
-        raise PbioError("PBIO_BAD_LAYOUT", f"the body has {length} bytes; version {layouts.version} allows {limit}")
+        raise PbioError(
+            "PBIO_BAD_LAYOUT",
+            f"the body has {length} bytes; version {layouts.version} allows {limit}",
+            hint=_larger(layouts.version),
+        )
     if len(subs) > 100:
         raise PbioError(
             "PBIO_BAD_LAYOUT",
@@ -271,7 +275,10 @@ def _write_sub_body(layout: StructLayout, layouts: Layouts) -> bytes:
         head = _pack_head(layout, layouts, name, length, table_at)
     except struct.error as error:
         raise PbioError(
-            "PBIO_BAD_LAYOUT", f"a body of version {version} cannot hold the structure: {error}", format=layout.name
+            "PBIO_BAD_LAYOUT",
+            f"a body of version {version} cannot hold the structure: {error}",
+            format=layout.name,
+            hint=_larger(version),
         ) from None
     return head + entries + bytes(strings) + bytes(table) + bytes(blocks)
 
@@ -301,11 +308,21 @@ def _encode(text: str) -> bytes:
     try:
         raw = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise PbioError("PBIO_BAD_LAYOUT", f"the name {text[:60]!r} is not valid text") from None
+        raise PbioError(
+            "PBIO_BAD_LAYOUT", f"the name {text[:60]!r} is not valid text", hint="use characters of UTF-8"
+        ) from None
     if b"\0" in raw:
-        raise PbioError("PBIO_BAD_LAYOUT", f"the name {text[:60]!r} contains a NUL")
+        raise PbioError("PBIO_BAD_LAYOUT", f"the name {text[:60]!r} contains a NUL", hint="leave the character out")
     return raw
 
 
+def _larger(version: int) -> str:
+    return "split the record type" if version == 2 else "use body_version=2, or split the record type"
+
+
 def _bad(reason: str, offset: int) -> Never:
-    raise PbioError("PBIO_BAD_BODY", f"{reason} (byte {offset} of the format body)")
+    raise PbioError(
+        "PBIO_BAD_BODY",
+        f"{reason} (byte {offset} of the format body)",
+        hint="get the format again from its sender or its format server: a body is bytes, as `Format.body` has them",
+    )

@@ -20,7 +20,7 @@ from pbio_spark.formats.body.type_string import MAX_ELEMENTS, shorten, type_stri
 
 
 def layouts_to_record(layouts: Layouts) -> Record:
-    """The record type of a body, in its order of structures and fields.
+    """The record type of a body; structures and fields keep their order.
 
     Raises PBIO_BAD_LAYOUT, PBIO_BAD_TYPE_STRING and PBIO_BAD_OPT_INFO, with the path of the field.
     """

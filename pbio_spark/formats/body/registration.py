@@ -67,7 +67,7 @@ def _stored(field: FieldLayout, type_: Type, machine: Machine, keep_defaults: bo
 
 
 def _reached(top: str, types: Mapping[str, tuple[Type, ...]]) -> list[str]:
-    """Depth first, children in ascending order of the bytes of their names, each after its children; then reversed."""
+    """The structures depth first, each after its children, children in byte order of their names; then reversed."""
     order: list[str] = []
     seen = {top}
 

@@ -24,6 +24,7 @@ from pbio_spark.formats import Format
 from pbio_spark.gateways.evpath.entries import CommitPart, EntryPublisher
 from pbio_spark.gateways.evpath.settings import Stone, ThinSettings
 from pbio_spark.gateways.evpath.stream import Taken
+from pbio_spark.gateways.text import unpublished
 
 log = logging.getLogger("pbio_spark.gateways")
 
@@ -178,7 +179,7 @@ class Committer:
         except Exception as error:
             log.exception("evpath: the gateway has a defect, and %d events are lost", sum(size[0] for size in sizes))
             for entry in entries:
-                entry.error = PbioError("PBIO_OUTCOME_UNKNOWN", f"the events could not be published: {error!r}")
+                entry.error = unpublished(error)
         for (source, entry), size in zip(taken, sizes, strict=True):
             source.done(entry, *size)
         self._waiting = {source: since for source, since in self._waiting.items() if not source.is_empty}

@@ -1,4 +1,4 @@
-"""What is known of a file beside its items: where they lie, checked against them and never trusted.
+"""What else says where the items of a file are: checked against the items, never trusted.
 
 index    FFS's index blocks, interleaved with the items
 sidecar  outlines of files, kept beside them

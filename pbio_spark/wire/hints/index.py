@@ -165,8 +165,8 @@ class IndexCheck:
         self.block: IndexBlock | None = None
         self.announced: deque[IndexEntry] = deque()
         self.is_counted = True
-        """Whether the scanner's ordinals are right; if damage hides how many records there are, those of the next block
-        are believed."""
+        """Whether the scanner's ordinals are right. After damage that hides the number of records, those of the next
+        block are believed."""
 
     def check(self, item: Item) -> Iterator[PbioError]:
         """What contradicts the index in the next item of the file."""
@@ -198,7 +198,7 @@ class IndexCheck:
             yield self.wrong(f"the block says that the next one is at offset {self.block.next}, but it is at {offset}")
 
     def anchors(self) -> Iterator[Point]:
-        """The items that the block announces and that have not been met, and the next block."""
+        """The announced items that are still to come, and the next block."""
         if self.block is None:
             return
         ordinal = self.block.ordinals.stop - sum(entry.is_data for entry in self.announced)
@@ -208,7 +208,7 @@ class IndexCheck:
         yield Point(self.block.next, ordinal)
 
     def resume(self, offset: int) -> None:
-        """Go on after damage: what the block announces before an item is not to be expected."""
+        """Resume after damage: the items that the block announces before an offset are no longer expected."""
         while self.announced and self.announced[0].offset < offset:
             self.announced.popleft()
         if self.block is not None and offset not in (place.offset for place in self.anchors()):
@@ -262,6 +262,7 @@ class IndexWriter:
                 "the last index block does not cover the end of the file",
                 file=scanner.window.name,
                 offset=block.offset,
+                hint="write to another file; `pbio verify` says what else is wrong with this one",
             )
         writer = cls(file)
         writer._buffer[:] = image

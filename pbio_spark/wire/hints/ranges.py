@@ -1,7 +1,7 @@
-"""`Ranges`: the least and the greatest value of number fields in each block of a file, by which readers skip blocks.
+"""`Ranges`: the least and the greatest value of number fields in each block of a file, so that readers can skip blocks.
 
-A block is what lies between two points of the file's outline. Like all of an outline they are a hint; which check holds
-is in docs/decisions/0017.
+A block is the part of a file between two points of its outline. Ranges are a hint, like the rest of an outline;
+docs/decisions/0017 says how they are checked.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Ranges:
         return keys_to_values(least, self.kinds[at]), keys_to_values(most, self.kinds[at])
 
     def unlike(self, other: Ranges) -> Iterator[tuple[str, int]]:
-        """Where others of the same blocks differ: what, and in which block."""
+        """The differences from other ranges of the same blocks: what differs, and in which block."""
         for block in np.flatnonzero(self.records != other.records).tolist():
             yield "the number of records", block
         for path in self.paths:
@@ -79,11 +79,11 @@ class Ranges:
 
 
 def keys_to_values(keys: npt.NDArray[np.int64], kind: str) -> npt.NDArray[Any]:
-    """The values that int64 keys in the same order stand for.
+    """The values that int64 keys represent, in the same order.
 
-    Integers are their own keys. Unsigned ones are shifted by 2^63. Floating-point numbers are the bits of the double,
-    the others of which are turned around where the sign is set. An empty range of floating-point numbers goes from
-    infinity to its opposite.
+    Integers are their own keys. Unsigned ones are shifted by 2^63. A floating-point number is the bits of
+    the double; if the sign bit is set, the other bits are inverted. An empty range of floating-point numbers goes from
+    infinity to minus infinity.
 
     >>> keys_to_values(np.array([-(2**63), 0]), "u").tolist()
     [0, 9223372036854775808]
@@ -99,7 +99,7 @@ def keys_to_values(keys: npt.NDArray[np.int64], kind: str) -> npt.NDArray[Any]:
 
 
 def ranges_to_json(ranges: Ranges) -> dict[str, Any]:
-    """Ranges as what JSON holds."""
+    """Ranges as JSON values."""
     return {
         "counts": b64encode(ranges.counts).decode(),
         "fields": [[kind, *path] for kind, path in zip(ranges.kinds, ranges.paths, strict=True)],

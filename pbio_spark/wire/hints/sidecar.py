@@ -126,7 +126,7 @@ class Outline:
 
 
 def sample_of(source: BinaryIO, place: int, size: int) -> int:
-    """The checksum of a file's bytes at a place: of more of them where that is its start or its end."""
+    """The checksum of a file's bytes at a place; of more bytes at its start and at its end."""
     start, length = (place, SAMPLE) if 0 < place < size else (max(0, place - END_SAMPLE), END_SAMPLE)
     source.seek(start)
     return zlib.crc32(source.read(length))
@@ -190,7 +190,7 @@ def outline_from_json(text: str | bytes) -> Outline | None:
 
 
 def _ranges(said: Any, formats: int, blocks: int) -> tuple[Ranges, ...]:
-    """The ranges of each format; () if they are not those of so many formats and blocks."""
+    """The ranges of each format; () if they are of another number of formats or blocks."""
     if not isinstance(said, list) or len(said) != formats:
         return ()
     found = [ranges_from_json(one, blocks) for one in said]

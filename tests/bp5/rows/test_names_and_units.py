@@ -1,4 +1,4 @@
-"""Names that something else has as well; units; paths that are no BP5 folder."""
+"""Ambiguous names; units; paths that are not BP5 folders."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def units(path: Path, *runs: tuple[dict[str, Any], dict[int, Any]]) -> Path:
         (np.array([1.0, 2.0]), r"unitSI is \[1.0, 2.0\], not a number"),
     ],
 )
-def test_a_unit_that_is_none_is_an_error_where_it_is_applied(tmp_path: Path, rows: str, unit: Any, said: str) -> None:
+def test_an_invalid_unit_is_an_error_where_it_is_applied(tmp_path: Path, rows: str, unit: Any, said: str) -> None:
     path = units(tmp_path / "run.bp", ({"x": np.arange(2.0), "y": np.arange(2)}, {0: unit}))
     options = {"rows": rows, **({"variables": "x"} if rows == "elements" else {})}
     with pytest.raises(PbioError, match=f"PBIO_BAD_BP5.*{said}"):
@@ -139,7 +139,7 @@ def test_units_do_not_apply_to_blocks() -> None:
         ("empty", "PBIO_NOT_BP5.*no BP5 folder found here"),
     ],
 )
-def test_what_is_no_bp5_folder_is_named(tmp_path: Path, file: str, said: str) -> None:
+def test_a_folder_that_is_not_bp5_is_named(tmp_path: Path, file: str, said: str) -> None:
     for name in ("md.idx", "data.0", "old.bp"):
         (tmp_path / name).write_bytes(b"BP")
     (tmp_path / "empty").mkdir()

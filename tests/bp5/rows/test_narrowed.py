@@ -1,4 +1,4 @@
-"""Blocks whose least and greatest values exclude a program are not read, and no row is lost by that."""
+"""Blocks whose least and greatest values exclude a program are not read, and no row is lost."""
 
 from __future__ import annotations
 

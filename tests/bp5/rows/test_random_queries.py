@@ -1,6 +1,6 @@
-"""Random datasets and random queries: every query gives what reading everything and filtering in Python gives.
+"""Random datasets and random queries: every query gives the rows of a full read, filtered in Python.
 
-The oracle knows what was put, and nothing of BP5: arrays are painted block after block. `PBIO_SEEDS=1000-2000` runs
+The oracle knows the written data, but not BP5: arrays are painted block after block. `PBIO_SEEDS=1000-2000` runs
 other seeds.
 """
 

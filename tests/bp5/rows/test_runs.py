@@ -1,4 +1,4 @@
-"""Writing runs, in one folder or in several, that have a variable in different types."""
+"""Writing runs, in one folder or in several, in which a variable has different types."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_is_not_asked_for_does_not_matter(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_the_name_of_a_run_is_no_column_and_columns_of_folders_are_not_mistaken(tmp_path: Path) -> None:
+def test_the_name_of_a_run_is_not_a_column_and_columns_of_folders_are_not_mistaken(tmp_path: Path) -> None:
     for temperature in (1, 2):
         make(tmp_path / "named" / f"T={temperature}.bp", [{"a": temperature}])
         make(tmp_path / "folders" / f"index={temperature}" / "run.bp", [{"a": 1, "x": np.arange(2)}])

@@ -1,4 +1,4 @@
-"""Commits survive their JSON; what is not a commit, or a commit that lies, is refused wherever it is read."""
+"""Commits survive the way through JSON; a false or malformed commit is refused wherever it is read."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ LIES: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_commit_that_lies_is_refused_and_what_was_before_it_is_read(space: ChannelSpace, lie: str) -> None:
+def test_a_false_commit_is_refused_and_those_before_it_are_read(space: ChannelSpace, lie: str) -> None:
     channel = space.create_channel("counts", COUNT)
     channel.submit([{"n": 0}, {"n": 1}], producer="p", sequence=0)
     channel.submit([{"n": 2}], producer="p", sequence=2)

@@ -1,4 +1,4 @@
-"""What single events say of themselves lies beside the log if it is much, and is read by who reads these events."""
+"""Large per-event data is stored beside the log, and read only by readers of these events."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_numbers_that_lie_beside_the_log_are_those_that_were_published(full: Cha
     assert said(again(full)) == expected(0, 6)
 
 
-def test_whoever_does_not_read_the_events_does_not_read_their_numbers(
+def test_a_reader_that_skips_events_does_not_read_their_numbers(
     full: ChannelSpace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pbio_spark.channels.log.files.Folder.read_part", lambda *_: pytest.fail("it reads them"))

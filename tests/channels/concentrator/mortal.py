@@ -34,7 +34,7 @@ def main(root: str, moment: str, by: int = signal.SIGKILL) -> None:
             if name in moments:
                 moments.clear()
                 os.kill(os.getpid(), by)
-                time.sleep(0.1)  # a thread goes on for a moment after that
+                time.sleep(0.1)  # a thread continues for a moment
             return function(*arguments, **named)
 
         return called

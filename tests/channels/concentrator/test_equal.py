@@ -1,4 +1,4 @@
-"""What goes by way of a concentrator has the results, errors and events that it has directly."""
+"""Publishing through a concentrator has the same results, errors and events as publishing directly."""
 
 from __future__ import annotations
 

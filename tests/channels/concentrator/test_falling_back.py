@@ -1,4 +1,4 @@
-"""A concentrator that is not there, dies, or is another one: nothing is lost or doubled, and nobody has to notice."""
+"""A concentrator that is missing, dies or is replaced: nothing is lost or duplicated, and writers need not notice."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ PATIENCE = 0.2
 
 @contextmanager
 def kept_awake(process: BaseProcess) -> Iterator[None]:
-    """Let a process go on whenever it is stopped."""
+    """Resume a process whenever it is stopped."""
     assert process.pid is not None
     is_over = threading.Event()
 
@@ -160,7 +160,7 @@ def test_one_that_is_stopped_is_left_alone_for_a_while(
             assert said == (2, 1)
             for n, channel in enumerate([used, large, new]):
                 channel.submit([{"n": 40_004 + n}])
-            assert caplog.text.count("publishing without the concentrator") == 3  # nobody asks again so soon
+            assert caplog.text.count("publishing without the concentrator") == 3  # none asks again so soon
         with kept_awake(concentrator):
             ChannelSpace.open(root, concentrator="required").channel("counts").submit([{"n": 40_007}])
     assert [one["n"] for one in values(counts)] == [*range(40_008)]
@@ -251,7 +251,7 @@ def test_a_copy_of_a_space_is_another_one(counts: Channel, tmp_path: Path) -> No
     assert (len(values(copy.channel("counts"))), len(values(counts))) == (1, 0)
 
 
-def test_a_long_path_of_a_space_is_no_matter_and_one_of_sockets_is_said(
+def test_a_long_path_of_a_space_does_not_matter_and_one_of_sockets_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = ChannelSpace.create(str(tmp_path / ("a" * 200) / ("b" * 200)))
@@ -313,7 +313,7 @@ def test_channels_come_and_go_meanwhile(counts: Channel) -> None:
     assert [one["n"] for one in values(writer.channel("counts"))] == [6]
 
 
-def test_a_space_that_is_made_anew_is_another_one(counts: Channel, tmp_path: Path) -> None:
+def test_a_recreated_space_is_another_one(counts: Channel, tmp_path: Path) -> None:
     root = counts.space.root
     with Concentrator(again(counts.space)) as concentrator:
         counts.submit([{"n": 1}])

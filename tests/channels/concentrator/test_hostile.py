@@ -1,4 +1,4 @@
-"""What may come over the socket: garbage, lies, silence, and the end in the middle. Others do not notice."""
+"""Bad input on the socket: garbage, false claims, silence, and a sudden end. Other writers do not notice."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def opened(said: Any, buffers: list[Any], lookup: Lookup) -> list[Prepared]:
 
 
 def answer(connection: socket.socket) -> dict[str, Any] | None:
-    """What is said at last; None if the connection ends."""
+    """The last message; None if the connection ends."""
     try:
         while (said := word(connection)) is not None and said["kind"] == "trying":
             pass

@@ -1,4 +1,4 @@
-"""Writers with and without a concentrator that is killed and started again all the time: each event is there once."""
+"""Writers, with and without a concentrator that is killed and restarted all the time: each event is there once."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_each_event_is_there_once_in_a_bucket_that_fails(tmp_path: Path, bucket:
 
 
 def test_each_event_is_there_once_whenever_it_is_stopped(tmp_path: Path) -> None:
-    """Writers go on without a concentrator that is stopped; when it goes on it publishes nothing that they have."""
+    """Writers continue without a stopped concentrator; when it resumes, it publishes none of their events again."""
     space = space_with_channels(str(tmp_path / "space"))
     chance = random.Random(11)
     concentrator = concentrate(space.root, tmp_path)

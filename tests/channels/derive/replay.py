@@ -1,4 +1,4 @@
-"""What a space's derived channels must hold: its log, replayed in plain Python.
+"""The expected content of a space's derived channels: its log, replayed in plain Python.
 
 Of the log it takes the events of channels that are not derived, the commits, and when `period` ran. All programs run by
 the interpreter, in the order in which derivations are defined to run.

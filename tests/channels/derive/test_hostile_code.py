@@ -154,7 +154,7 @@ def test_state_that_is_not_there_is_said_to_be(base: Channel, what: str) -> None
 
 
 @pytest.mark.parametrize("years", [1, -1])
-def test_clocks_that_jump_run_a_period_once_or_start_it_anew(base: Channel, clock: list[int], years: int) -> None:
+def test_clocks_that_jump_run_a_period_once_or_restart_it(base: Channel, clock: list[int], years: int) -> None:
     made = base.space.derive_channel(
         "made", "base", filter="{ return 0; }", period="{ output.n = -1; return 1; }", every=60
     )
@@ -235,7 +235,7 @@ def test_derived_events_and_states_are_read_from_folds(
     check(again(space))
 
 
-def test_a_log_from_before_there_was_state_goes_on(base: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_from_before_there_was_state_continues(base: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     space = base.space
     with monkeypatch.context() as before:
         before.setattr(commit_json, "VERSION", 2)

@@ -1,4 +1,4 @@
-"""Writers that are killed while code and parameters change: all that is derived is what the replay makes."""
+"""Writers that are killed while code and parameters change: derived channels equal the replay."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def prices(channel: Channel) -> list[float]:
     return [row["price"] for row in values(channel)]
 
 
-def test_each_producer_has_a_state_of_its_own_whoever_publishes(stocks: Channel) -> None:
+def test_each_producer_has_a_state_of_its_own_for_all_publishers(stocks: Channel) -> None:
     source = "{ if (input.price <= state.most) return 0; state.most = input.price; return 1; }"
     records = stocks.space.derive_channel("records", "stocks", filter=source, state={"most": 0.0})
     other = again(stocks.space).channel("stocks")

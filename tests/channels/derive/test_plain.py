@@ -1,4 +1,4 @@
-"""Programs by the interpreter do what kernels do: events, states, traps."""
+"""Interpreted programs do what kernels do: events, states, traps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever derivations do, their events and states are those that an independent replay of the log makes."""
+"""The events and states of any derivations equal those of an independent replay of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ChannelSpace.derivations`: what each source reports of each derived channel."""
+"""`ChannelSpace.derivations`: the reports of each source on each derived channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ECho and JECho were made for, with their figures: stock trades, climate data, a viewer of a grid."""
+"""The applications of ECho and JECho, with their figures: stock trades, climate data, a viewer of a grid."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_viewer_moves_its_window_over_a_grid_and_then_sees_differences_only(sp
     )
     viewer.cells[:] = 0
     world.publish(grid)
-    assert subscription.run() == len(whole)  # the state begins anew: everything has changed once
+    assert subscription.run() == len(whole)  # the state restarts: everything has changed once
     since = space.find("grid").bytes, space.find(name).bytes
     for _ in range(3):
         shown = world.cells.copy()

@@ -1,4 +1,4 @@
-"""Channels that are derived alike share events; parameters compile nothing; filters keep events as they are."""
+"""Channels with equal derivations share events; parameters compile nothing; filters keep events as they are."""
 
 from __future__ import annotations
 

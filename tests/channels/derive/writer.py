@@ -12,7 +12,7 @@ SIZE = 3
 
 
 def main(root: str, producer: str, stop: str) -> None:
-    """Go on after the ticks that are known, of which the last ones are submitted once more."""
+    """Continue after the known ticks, and submit the last of these again."""
     ticks = ChannelSpace.open(root).channel("ticks")
     last = ticks.last_sequence(producer)
     start = 0 if last is None else max(0, last - SIZE)

@@ -1,4 +1,4 @@
-"""Whatever file of a space is damaged, and how: what programs do with it works, or is a PbioError."""
+"""Any damage to any file of a space: every operation works, or raises a PbioError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A commit that fails between any two of its steps, before or after a step's effect, is there whole or not at all."""
+"""A commit that fails between any two of its steps, before or after a step's effect, exists whole or not at all."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_full_or_closed_disk_is_told_and_nothing_is_published(
             assert seen(space) == ([], [])
         publish(space)
         assert seen(again(space)) == ALL
-    assert failed[3:4] == ["fsync"]  # of the folder of the data file, which nobody has to find
+    assert failed[3:4] == ["fsync"]  # of the folder of the data file, which no reader has to find
     del failed[3]
     assert failed == ["open", "fsync", "link"] * 2  # of the data file, then of the commit
     for one in told.values():

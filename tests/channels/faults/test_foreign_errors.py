@@ -1,4 +1,4 @@
-"""Whatever a disk, a store or a library raises, what a user gets is a PbioError."""
+"""Whatever a disk, a store or a library raises, the user gets a PbioError."""
 
 from __future__ import annotations
 

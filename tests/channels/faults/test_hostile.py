@@ -1,4 +1,4 @@
-"""What no program should hand over, and no space should hold: a PbioError, and the log stays as it was."""
+"""Invalid arguments and invalid contents of a space: a PbioError, and the log stays as it was."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_a_text_among_numbers_needs_no_memory(counts: Channel) -> None:
         (1, "few"),  # a name that another channel has
         (6, 2**62),  # a last commit that there is not
         (7, {"parent": 2, "filter": None, "transform": None, "parameters": {}}),  # each derived from the other
-        (11, 2**62),  # events that are gone, and that nobody has published
+        (11, 2**62),  # events that are gone, and events that were never published
     ],
 )
 def test_a_checkpoint_that_contradicts_itself_is_left_aside(counts: Channel, column: int, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Every publisher writes what the events hold, and what is damaged or false loses no event without a word."""
+"""Every publisher writes true footers, and a damaged or false footer never loses an event silently."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ def test_a_check_fetches_each_file_once(readings: ChannelSpace, root: str, monke
 
 
 def test_footers_are_read_from_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one request, or in two if they are long; what is too long is none."""
+    """In one request, or in two if they are long; one that is too long counts as missing."""
     chance = np.random.default_rng(1)
     for blocks, requests in ((10, 1), (20_000, 2), (300_000, 1)):
         keys = chance.integers(0, 1 << 62, blocks).astype("<i8").tobytes()

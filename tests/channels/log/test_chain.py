@@ -123,7 +123,7 @@ def test_a_reader_that_has_seen_the_last_commits_misses_them(space: ChannelSpace
         opened.submit({"n": 9})
     with refusal("15 is gone"):
         list(reader.events())
-    again(space).channel("counts").submit({"n": 77})  # whoever comes now cannot know
+    again(space).channel("counts").submit({"n": 77})  # a new writer cannot know
     again(space).channel("counts").submit({"n": 78})
     with refusal("15 is not the one"):
         list(reader.events())

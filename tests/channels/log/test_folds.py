@@ -1,5 +1,5 @@
-"""Old commits that were folded are read as before, by whoever has the space open or comes to it, and no writer that
-slept puts its own in their place."""
+"""Folded commits are read as before, by programs that have the space open and by new ones; no writer that slept puts
+its own in their place."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_fold_that_was_lost_or_replaced_is_noticed(tmp_path: Path, space: Chan
             with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
                 seen.extend(event.values["n"] for event in everything(one.channel("counts")))
             assert seen == []
-            if one is damaged or "first" not in what:  # nobody reads again what is before
+            if one is damaged or "first" not in what:  # what is before is not read again
                 with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
                     numbers(one, start="26.0.0" if "last one" in what else "13.0.0")
         assert list(problems(ChannelSpace.open(str(root))))

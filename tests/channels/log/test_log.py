@@ -1,4 +1,4 @@
-"""Entries are made once, whoever asks how often; checkpoints are only ever a shorter way to the same state."""
+"""Entries are created once, however many writers ask; checkpoints only shorten the way to the same state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_entry_is_made_once_and_never_changes(log: FolderLog) -> None:
     assert log.spans() == [(1, 1)]
 
 
-def test_an_entry_that_stands_there_already_is_a_reply_that_was_lost(log: FolderLog) -> None:
+def test_an_entry_that_exists_already_is_a_lost_reply(log: FolderLog) -> None:
     assert log.append(1, b"mine")
     assert log.append(1, b"mine")
 

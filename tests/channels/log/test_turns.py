@@ -1,4 +1,4 @@
-"""A writer that keeps losing races takes a turn: nobody can keep it out, and nobody waits for a dead one for long."""
+"""A writer that keeps losing races takes a turn: no other can keep it out, and none waits long for a dead one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def changed(history: History, version: int) -> bool:
     return entry is not None and type(entry.change).__name__ == "Change"
 
 
-def test_nobody_waits_for_a_writer_that_died_in_its_turn(space: ChannelSpace) -> None:
+def test_no_writer_waits_for_one_that_died_in_its_turn(space: ChannelSpace) -> None:
     points = space.create_channel("points", POINT)
     space.history.commit(lambda _: Turn("somebody", 400))
     begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""Synchronous delivery returns when all who should have the events have acknowledged them, and tells who has not."""
+"""Synchronous delivery returns when all subscribers have acknowledged the events, or names those that have not."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_who_has_expired_is_not_waited_for(counts: Channel, clock: Clock) -> Non
 
 @pytest.mark.parametrize("options", [{"filter": "{ return input.n > 5; }"}, {}])
 def test_events_that_a_subscriber_does_not_want_are_acknowledged_too(counts: Channel, options: dict[str, str]) -> None:
-    """It waits for the next one that it wants, and nobody can acknowledge for it what passed by."""
+    """It waits for the next one that it wants, and no other can acknowledge the events in between for it."""
     found: list[int] = []
     subscription = again(counts.space).channel("counts").subscribe(name="picky", **options)  # type: ignore[arg-type]
 

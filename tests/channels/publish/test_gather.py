@@ -1,4 +1,4 @@
-"""Events that are encoded batch by batch are those of all batches prepared as one."""
+"""Events encoded batch by batch equal those of all batches prepared as one."""
 
 from __future__ import annotations
 

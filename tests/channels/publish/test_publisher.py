@@ -1,4 +1,4 @@
-"""What is published is there whole and once; what a channel could not deliver is refused, with the reason."""
+"""Published events are there whole and once; events that a channel could not deliver are refused, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch that comes again under its number is known if it is the same; any other is told, and not published."""
+"""A repeated batch is recognised by its number; another batch with that number is an error, and is not published."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_batches_of_old_are_known_by_their_numbers(counts: ChannelSpace, monkeyp
         path.write_text(json.dumps(made, separators=(",", ":")))
     old = again(counts)
     for number in range(4):
-        assert publish(old, number, 77) == 0  # what they were made of, nobody knows
+        assert publish(old, number, 77) == 0  # their source is unknown
     assert publish(old, 4, 4) == 1
     with pytest.raises(PbioError, match="PBIO_OTHER_BATCH"):
         publish(old, 4, 5)

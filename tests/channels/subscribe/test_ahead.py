@@ -1,4 +1,4 @@
-"""What is read ahead, many commits at once, is what is read commit by commit, whatever lies between."""
+"""Reading ahead, many commits at once, gives what reading commit by commit gives, whatever is between them."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def block_of(space: ChannelSpace, change: Callable[[bytes], bytes] = lambda text
     return fold_to_block(folds.Fold(1, texts), space.id)
 
 
-def test_a_block_says_what_its_commits_say_and_is_none_where_they_are_impossible(space: ChannelSpace) -> None:
+def test_a_block_equals_its_commits_and_is_none_if_they_are_impossible(space: ChannelSpace) -> None:
     channel = space.create_channel("a", COUNT)
     for n in range(11):
         channel.submit([{"n": n}] * (n % 3 + 1), producer=f"producer {n % 2}", sequence=10 * n)

@@ -1,4 +1,4 @@
-"""Events with dates and times that Python has nothing for: nothing is lost with them, and nobody is stuck."""
+"""Events with dates and times that Python cannot represent: nothing is lost, and no subscriber is stuck."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_first_event_that_python_lacks_takes_no_other_with_it(space: ChannelSp
     assert run(channel) == ([], None)
 
 
-def test_one_can_go_on_as_the_error_says(days: Channel, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_way_to_continue_that_the_error_names_works(days: Channel, caplog: pytest.LogCaptureFixture) -> None:
     subscription = days.subscribe(start="earliest")
     seen: list[int] = []
     with pytest.raises(PbioError) as raised:

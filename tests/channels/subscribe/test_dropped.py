@@ -1,4 +1,4 @@
-"""A channel is more than its name: whoever had another one of that name is told, and gets nothing of this one."""
+"""A channel is more than its name: a subscriber of an earlier one with it gets an error, not these events."""
 
 from __future__ import annotations
 

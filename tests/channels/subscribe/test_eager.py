@@ -1,4 +1,4 @@
-"""Subscribers with code at the sources: it is there while they are, is shared or their own, and can be exchanged."""
+"""Subscribers with code at the sources: it stays while they do, is shared or their own, and can be replaced."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_replaced_code_is_derived_as_before(stocks: Channel) -> None:
     assert [row["price"] for row in values(dear)] == [30, 50, 60]
 
 
-def test_a_channel_is_derived_only_while_somebody_subscribes(stocks: Channel) -> None:
+def test_a_channel_is_derived_only_while_it_has_subscribers(stocks: Channel) -> None:
     space = stocks.space
     dear = space.derive_channel("dear", "stocks", filter=DEAR.filter, when="subscribed")
     stocks.submit(rows(60))

@@ -1,4 +1,4 @@
-"""What is kept of a named subscriber: its place never goes back, and what is damaged is an error."""
+"""The record of a named subscriber: its position never goes back, and damage is an error."""
 
 from __future__ import annotations
 

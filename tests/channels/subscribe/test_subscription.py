@@ -284,7 +284,7 @@ def test_a_channel_without_the_body_of_its_format_is_an_error(counts: Channel) -
 
 
 def test_a_type_that_no_event_can_reach_is_refused_at_once(space: ChannelSpace) -> None:
-    """Unless somebody else takes the events, or they are dropped; any format of the space may reach it."""
+    """Unless another subscriber takes the events, or they are dropped; any format of the space may reach it."""
     channel = space.create_channel("loads", OLD)
     for types in ({NEW: print}, {NEW: print, record("other", [Field("unlike", STRING)]): print}):
         with pytest.raises(PbioError, match=r"(?s)PBIO_REJECTED.*the nearest wanted type is.*on_unfilled='warn' waits"):

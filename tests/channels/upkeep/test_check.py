@@ -123,3 +123,6 @@ def test_every_damage_is_found(full: ChannelSpace, damage: str) -> None:
     assert all(str(problem).startswith("[PBIO_") for problem in found)
     if damage.startswith(("a data file", "a record", "a commit torn", "a subscriber")):
         assert all(problem.file is not None and problem.file.endswith(path.name) for problem in found)
+    if damage.endswith("gone") and "format" not in damage:
+        assert "put the file back from a copy of the space" in {problem.hint for problem in found}
+    assert not any("space verify" in str(problem) for problem in found), "this is what found them"

@@ -1,4 +1,4 @@
-"""Clocks that jump, back and forth, by hours and by years: nothing is lost, and nothing is stuck for good."""
+"""Clocks that jump, back and forth, by hours and by years: nothing is lost, and nothing is stuck forever."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_clock_that_jumps_loses_nothing_and_stops_nothing(
     count = 0
     for _ in range(12):
         wrong.off += chance.choice(JUMPS)
-        tick(ticks, count, count + 1)  # may start the clock of `period` anew
+        tick(ticks, count, count + 1)  # may restart the clock of `period`
         by = chance.choice((1, 2))
         version = space.set_parameters("some", {"by": by}, lazy=chance.choice((None, 60)))
         wrong.off += 61
@@ -105,7 +105,7 @@ def test_a_clock_that_jumps_loses_nothing_and_stops_nothing(
     assert not list(problems(again(space)))
 
 
-def test_the_rate_limit_of_the_docs_goes_on_when_the_clock_jumps(ticks: Channel, wrong: Wrong) -> None:
+def test_the_rate_limit_of_the_docs_continues_when_the_clock_jumps(ticks: Channel, wrong: Wrong) -> None:
     calm = ticks.space.derive_channel("calm", "ticks", **recipe("Rate limit"))
     count = 0
     for jump in (0, *JUMPS):

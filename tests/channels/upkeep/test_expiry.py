@@ -69,7 +69,7 @@ def test_who_only_wants_to_know_leaves_no_note(folder: Folder, clock: Clock) -> 
 
 @pytest.mark.parametrize("off", [YEAR, -YEAR, 10 * YEAR])
 def test_a_clock_that_jumps_expires_no_active_subscriber(folder: Folder, clock: Clock, off: int) -> None:
-    """Whoever's clock it is, whenever it jumps, and when it is set right again: who looks has two clocks here."""
+    """For any clock, whenever it jumps or is set right again: the observer has two clocks here."""
     come(folder, "stays")
     for hour in range(24 * 60):
         clock.go(hours=1)

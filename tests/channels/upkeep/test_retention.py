@@ -1,4 +1,4 @@
-"""Compaction and vacuum change no event and no position that is kept, whoever reads and writes meanwhile."""
+"""Compaction and vacuum change no event and no position that is kept, even while others read and write."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_compaction_that_fails_anywhere_does_no_harm(tmp_path_factory: pytest.
 
 
 def test_of_two_compactions_at_once_one_is_made(full: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has planned to read what the first one made finds it there, however much is removed then."""
+    """A reader that has planned to read the file of the first one finds it, however much is removed later."""
     rival, known, turns = again(full), all_events(full), [1]
     original = History.append
 
@@ -179,7 +179,7 @@ def ahead_by(hours: float, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def aged(monkeypatch: pytest.MonkeyPatch, hours: float) -> None:
-    """Let time pass for whoever asks for it."""
+    """Let time pass for all clocks."""
     ahead_by(hours, monkeypatch)
     monkeypatch.setattr(FolderLog, "now", lambda _: time.time_ns() // 1000)
 
@@ -256,7 +256,7 @@ def test_events_are_kept_until_every_subscriber_has_them(space: ChannelSpace) ->
     counts = space.create_channel("counts", COUNT, keep="subscribed")
     for n in range(6):
         counts.submit({"n": n})
-    assert space.vacuum(linger=NOW).files == 0  # nobody has subscribed yet
+    assert space.vacuum(linger=NOW).files == 0  # there are no subscribers yet
     fast, slow = (counts.subscribe(lambda event: None, start="earliest", name=name) for name in ("fast", "slow"))
     fast.run()
     assert space.vacuum(linger=NOW).files == 0
@@ -264,7 +264,7 @@ def test_events_are_kept_until_every_subscriber_has_them(space: ChannelSpace) ->
     for _ in range(4):
         next(events)
     slow.acknowledge()
-    assert space.vacuum(linger=NOW).files == 3  # the fourth event's file is where the slow one stands
+    assert space.vacuum(linger=NOW).files == 3  # the slow one is at the fourth event's file
     assert values(counts) == [{"n": n} for n in (3, 4, 5)]
     assert [event.values["n"] for event in counts.subscribe(name="slow").events()] == [4, 5]
     for _ in range(2):

@@ -163,7 +163,7 @@ def test_parameters_are_checked_before_a_connection_is_made(pbio: Callable[..., 
     assert reason in ran.err
 
 
-def test_a_file_that_is_no_certificate_is_named(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_certificate_is_named(pbio: Callable[..., Ran], tmp_path: Path) -> None:
     for option in ("--ca", "--certificate"):
         ran = pbio("gateway", "names", "127.0.0.1:1", option, tmp_path / "none.pem")
         assert ran.code == 1

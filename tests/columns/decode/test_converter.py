@@ -113,7 +113,7 @@ def test_damaged_records_are_refused_by_both_or_read_alike(data: st.DataObject, 
 
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("column_major", [False, True])
-def test_texts_in_arrays_of_arrays_lie_together_whatever_the_order_of_indices(fused: bool, column_major: bool) -> None:
+def test_strings_in_arrays_of_arrays_are_contiguous_in_any_order_of_indices(fused: bool, column_major: bool) -> None:
     fields = (
         FieldLayout("rows", "char[2][3]", 1, 0),
         FieldLayout("line", "(char[2])[2]", 1, 6),
@@ -211,7 +211,7 @@ def test_arrays_without_elements_keep_their_lists(fused: bool, is_null: bool) ->
 
 @pytest.mark.parametrize("is_null", [False, True])
 def test_lists_without_elements_are_bounded(is_null: bool) -> None:
-    """They cost memory, although no byte of the record stands for them."""
+    """They cost memory, although they take no byte of the record."""
     most = room_of(0) // VALUE_COST
     for extents in ((most + 1, 0, 1), (most // 2 + 1, 2, 0), (2**31 - 1, 0, 2**31 - 1), (2**31 - 1, 2**31 - 1, 0)):
         record = bytearray(cubes(0, 1, 1, is_null=is_null))

@@ -1,4 +1,4 @@
-"""What an encoder takes, what it refuses and how it says so, and how it travels."""
+"""The input that an encoder accepts and refuses, its errors, and its pickling."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_symbols_and_digits() -> None:
         write(form, {"f": pa.string()}, {"f": "08"})
 
 
-def test_texts_are_padded_to_counts_that_make_sense() -> None:
+def test_strings_are_padded_to_sensible_counts() -> None:
     form = form_of(Field("n", INT64), Field("f", Array(CHAR, ("n",))), Field("g", Array(CHAR, (2, "n"))))
     arrow = {"n": I64, "f": pa.string(), "g": pa.list_(pa.string())}
     (found,) = write(form, arrow, {"n": 3, "f": "ab", "g": ["c", "def"]})
@@ -276,7 +276,7 @@ def test_texts_are_padded_to_counts_that_make_sense() -> None:
             write(form, arrow, {"n": n, "f": "ab", "g": ["c", "d"]})
 
 
-def test_texts_in_column_major_arrays() -> None:
+def test_strings_in_column_major_arrays() -> None:
     fields = (FieldLayout("rows", "char[2][3]", 1, 0), FieldLayout("apart", "(char[2])[2][2]", 1, 6))
     form = Format.from_structs([StructLayout("r", fields, 14)], column_major=True)
     arrow = {"rows": pa.list_(pa.string()), "apart": pa.list_(pa.list_(pa.string()))}

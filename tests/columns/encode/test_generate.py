@@ -1,4 +1,4 @@
-"""The kernel's records are the oracle's, byte for byte, and hold what the rows said."""
+"""The kernel's records equal the oracle's, byte for byte, and hold the values of the rows."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def agree_on_formats(data: st.DataObject, *, checked: bool) -> None:
         records = [encode(form, value) for value in values]
         rows = [record_to_row(form, decode(form, record, text=None), presentation) for record in records]
     except (NotPresentableError, UnicodeDecodeError):
-        return  # no row stands for such a record
+        return  # no row represents such a record
     batch = in_the_middle(rows, record_to_arrow(form.record, presentation))
     # Where recursion ends, arrays have no column; null is what they were, too, as far as the rows can tell.
     for record, row in zip(encode_rows(form, batch, 0, checked=checked), rows, strict=True):

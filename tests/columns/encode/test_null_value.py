@@ -1,4 +1,4 @@
-"""What nulls become where a format cannot represent them, and which replacements are refused."""
+"""Replacements of nulls that a format cannot represent, and refused replacements."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ TIMES = {
 
 
 def test_a_number_for_all_nulls_is_neither_a_boolean_nor_a_date() -> None:
-    """It would make 1970 of a date, and false of what nobody knows."""
+    """It would turn a date into 1970, and an unknown value into false."""
     schema = pa.schema(list(TIMES.items()))
     encoder = format_to_encoder(record_to_format(arrow_to_record(schema, "r")), schema, null_value=NullValue(0))
     there = {"b": True, "t": 1, "day": 1, "x": [1], "n": None}

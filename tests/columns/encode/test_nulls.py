@@ -149,7 +149,7 @@ def test_versions_with_other_nulls_have_one_union(mode: Mode) -> None:
     assert found == [old, *({**nothing, **row} for row in ROWS), {**nothing, **row}]
 
 
-def test_what_lies_under_a_null_does_not_matter() -> None:
+def test_the_bytes_under_a_null_do_not_matter() -> None:
     """A stranger need not write zeros where its bits say null; both engines and programs see nothing there."""
     form, values = written("mask", "le64", SCHEMA.remove(2))
     values = values.to_pylist()
@@ -167,7 +167,7 @@ def test_what_lies_under_a_null_does_not_matter() -> None:
     ]
 
 
-def test_whoever_does_not_know_the_mask_sees_one_more_field() -> None:
+def test_a_reader_without_knowledge_of_the_mask_sees_one_more_field() -> None:
     form, values = written("mask", "be64")
     bare = Format.from_structs(
         [type(s)(s.name, s.fields, s.record_length) for s in form.structs], "be64", keep_defaults=True

@@ -1,4 +1,4 @@
-"""What the compiled walk stops at: formats, unknown records, records that are too large, and the end of the file."""
+"""Where the compiled walk stops: formats, unknown records, records that are too large, and the end of the file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def item_of(record: bytes) -> bytes:
 
 
 def chunked(source: BinaryIO, end: int, store: FormatStore | None = None, most: int = 7) -> Found:
-    """Offset, length and format ID of each record; the ID is empty where nobody knows it."""
+    """Offset, length and format ID of each record; the ID is empty if it is unknown."""
     chunker = Chunker(source, "f", (), store, BatchLimits(most, 1 << 20))
     found: Found = []
     for chunk in chunker.chunks(0, end, 0):
@@ -105,6 +105,7 @@ def test_a_cut_names_its_offset_in_the_file() -> None:
         for _ in read_batches(plan_of(pa.schema([("x", pa.int32())])), FilePart("f"), io.BytesIO(whole[:-1])):
             pass
     assert caught.value.offset == last
+    assert "truncatedTail=ignore" in str(caught.value.hint)
 
 
 def test_an_item_that_reaches_beyond_its_part_ends_it() -> None:

@@ -146,6 +146,7 @@ def test_failfast_says_where_and_why() -> None:
         rows(plan_of(record_to_arrow(UNION)), content)
     assert caught.value.code == "PBIO_BAD_POINTER"
     assert (caught.value.file, caught.value.field) == ("a.ffs", "$.name")
+    assert caught.value.hint == "the option mode decides what becomes of bad records"
     assert caught.value.offset is not None
     assert caught.value.offset > offset
 

@@ -1,4 +1,4 @@
-"""Damage between the records of a file: what is read after it, and what the log says is missing."""
+"""Damage between the records of a file: the records read after it, and those that the log reports missing."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_what_an_outline_names_is_read_without_being_asked_for(caplog: pytest.Lo
     assert numbers(damaged(10), anchors=(anchor(60),), resync=True) == [n for n in range(COUNT) if n != 10]
 
 
-def test_an_outline_that_lies_is_not_believed() -> None:
+def test_a_false_outline_is_not_believed() -> None:
     lie = Point(ITEMS[40].offset + 3, 40)
     assert numbers(damaged(10), anchors=(lie,)) == [*range(10)]
     assert numbers(damaged(10), anchors=(lie, anchor(50))) == [*range(10), *range(50, COUNT)]

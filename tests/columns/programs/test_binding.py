@@ -90,7 +90,7 @@ def seen(value: Any, type_: Type, owner: dict[str, Any], structs: dict[str, Stru
 
 
 def has_hidden_slots(form: Format) -> bool:
-    """Whether slots may be left unread that the codec reads: those of rows of arrays whose elements nobody asks for."""
+    """Whether slots may be left unread that the codec reads: those of rows of arrays without wanted elements."""
     return any(flat(f.type) != f.type for struct in form.record.structs for f in struct.fields)
 
 
@@ -286,7 +286,7 @@ def test_null_arrays_of_many_zeros_end_their_event_alone(monkeypatch: pytest.Mon
     assert {(event, trap.kind) for event, trap in result.traps} == {(i, TrapKind.SIZE_LIMIT) for i in (2, 3, 4)}
 
 
-def test_texts_that_many_slots_share_end_their_event_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strings_that_many_slots_share_end_only_their_event(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = record("r", [Field("n", INT32), Field("names", Array(STRING, ("n",)))])
     form = record_to_format(wanted, "le64")
     sound = encode(form, {"n": 1, "names": [b"abc"]})

@@ -158,7 +158,7 @@ def test_what_is_assigned_after_a_copy_of_nulls_is_there(tmp_path: Path, engine:
 
 @pytest.mark.parametrize("program", ["output.x = input.x + 1;", "double a[2]; output.x = &a[1] + 1;"])
 def test_a_pointer_past_the_end_is_not_followed(tmp_path: Path, program: str) -> None:
-    """What lies behind would be memory of the process."""
+    """Beyond it would be memory of the process."""
     type_ = record("r", [Field("x", Pointer(FLOAT64)), Field("y", FLOAT64)])
     space = ChannelSpace.create(str(tmp_path / "space"))
     events = space.create_channel("events", type_)

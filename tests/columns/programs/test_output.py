@@ -1,4 +1,4 @@
-"""What a program passes on unchanged becomes the batch that the plain decoder makes of the records."""
+"""Values that a program passes on unchanged become the batch that the plain decoder makes of the records."""
 
 from __future__ import annotations
 

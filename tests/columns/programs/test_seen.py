@@ -1,4 +1,4 @@
-"""What programs of readers see is what the table shows: random filters beside the same program over decoded rows."""
+"""Readers' programs see what the table shows: random filters, compared with the same program over decoded rows."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_versions_may_differ_in_the_extents_of_their_arrays() -> None:
     assert [row["v"] for row in rows(filtered(total, three, open_), data)] == [[1, 2, 3]]
 
 
-def test_a_name_that_fits_two_fields_is_refused_whoever_asks() -> None:
+def test_a_name_that_fits_two_fields_is_refused_everywhere() -> None:
     one = record_to_format(record("r", [Field("Ab", INT32), Field("x", INT32)]))
     two = record_to_format(record("r", [Field("AB", INT32), Field("ab", INT32), Field("x", INT32)]))
     data = content((two, {"AB": 1, "ab": 2, "x": 3}))

@@ -1,4 +1,4 @@
-"""Programs of readers that keep state: once for each record, in order, never ahead of what was handed out."""
+"""Programs of readers that keep state: once for each record, in order, never ahead of the delivered rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters that see records in turn select what each of them selects alone."""
+"""Filters that run together select what each of them selects alone."""
 
 from __future__ import annotations
 

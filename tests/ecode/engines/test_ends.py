@@ -1,4 +1,4 @@
-"""Numbers at the ends of their types: arithmetic wraps, and no check falls to a sum that has wrapped around."""
+"""Numbers at the ends of their types: arithmetic wraps, and a sum that wraps around passes no check."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ HEADS = [
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("type_", ["int", "long"])
 def test_counters_pass_the_end_of_their_type(head: str, type_: str) -> None:
-    """A loop that may be left early goes on where its counter wraps; one that may not would never end."""
+    """A loop that can end early continues where its counter wraps; another would never end."""
     leave = f"{{ {type_} i; int n = 0; {head} if (++n > 20) break; output.g0 = i; output.g1 = i < 0; return n; }}"
     assert_same(leave)
     stay = f"{{ {type_} i; int n = 0; {head} n += i & 3; output.g0 = i; return n; }}"
@@ -202,5 +202,5 @@ def test_size_fields_whose_product_wraps_are_not_believed() -> None:
     for n, m in ((1 << 32, 1 << 32), (1 << 62, 4), (MOST, MOST), (1, 1)):
         column.children["n"].data = np.array([n])
         column.children["m"].data = np.array([m])
-        with pytest.raises(ParameterError, match="differ"):
+        with pytest.raises(ParameterError, match=r"differ\n  hint: leave the column of the size out"):
             program.kernel().run({"input": column}, 1)

@@ -1,4 +1,4 @@
-"""Arrays that one loop fills: not zeroed before, and in a row of transforms not made; beside the interpreter."""
+"""Arrays that one loop fills: not zeroed first, and not made in a row of transforms; compared with the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of an output are made in their columns: beside the interpreter, with sizes that change and rows that go."""
+"""Arrays of an output are made in their columns: with changing sizes and dropped rows, as by the interpreter."""
 
 from __future__ import annotations
 

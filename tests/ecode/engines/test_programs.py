@@ -1,4 +1,4 @@
-"""What a host sees of programs: results, state, traps, services, analysis. Both engines, wherever both can."""
+"""Programs as a host sees them: results, state, traps, services, analysis; with both engines where possible."""
 
 from __future__ import annotations
 
@@ -250,6 +250,16 @@ def nested(levels: int, extent: int) -> Record:
 def test_impossible_record_types_are_refused(bad: Record) -> None:
     with pytest.raises(ecode.ParameterError):
         ecode.compile("{ return 1; }", [ecode.Param("input", bad)])
+
+
+def test_a_record_type_that_lacks_something_says_what_to_add() -> None:
+    for field, hint in (
+        (Field("p", Ref("nowhere")), "add it to the structures"),
+        (Field("v", Array(INT32, ("n",))), "add Field('n', INT32) to r"),
+    ):
+        with pytest.raises(ecode.ParameterError) as caught:
+            ecode.compile("{ return 1; }", [ecode.Param("input", record("r", [field]))])
+        assert hint in caught.value.hint
 
 
 def test_a_program_is_its_text_when_it_travels() -> None:

@@ -1,4 +1,4 @@
-"""The programs of the papers: filters, averages and a morph, and what their analysis says."""
+"""The programs of the papers: filters, averages and a morph, and their analysis."""
 
 from __future__ import annotations
 

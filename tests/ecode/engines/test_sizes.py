@@ -1,4 +1,4 @@
-"""Programs of any size and shape: both engines run what is within the limits; the rest is refused with a figure."""
+"""Programs of any size and shape: both engines run programs within the limits; others are refused with a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels need of numba's internals, in the version that is installed; `pyproject.toml` allows no untested one."""
+"""The internals of numba that kernels need, in the installed version; `pyproject.toml` allows only tested ones."""
 
 import re
 import tomllib
@@ -116,7 +116,7 @@ def test_compiler_warnings_are_those_of_numba() -> None:
 
 
 @pytest.mark.parametrize("package", ["numba", "llvmlite"])
-def test_the_dependency_has_both_bounds_and_the_installed_version_lies_between(package: str) -> None:
+def test_the_dependency_has_both_bounds_and_the_installed_version_is_between_them(package: str) -> None:
     dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     (bounds,) = (one for one in dependencies if re.match(rf"{package}\b", one))
     least, most = re.fullmatch(rf"{package}>=([\d.]+),<([\d.]+)", bounds).groups()  # type: ignore[union-attr]

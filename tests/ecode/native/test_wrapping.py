@@ -57,7 +57,7 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
 
 
 def words(text: str) -> set[str]:
-    """The words of instructions, without what stands in quotes: names and literals."""
+    """The words of instructions, without quoted names and literals."""
     return set(re.findall(r"[a-z]+", re.sub(r'"[^"]*"', "", text)))
 
 
@@ -150,7 +150,7 @@ def test_numba_compiles_for_others_as_ever() -> None:
 
 
 def _unoptimised(function: object) -> str:
-    """The text that numba makes of a function of somebody else."""
+    """The text that numba makes of a foreign function."""
     import llvmlite.binding as llvm
 
     seen: list[str] = []

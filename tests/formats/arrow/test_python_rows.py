@@ -88,7 +88,7 @@ def test_a_time_comes_back_from_its_text(moment: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["10000-13-01", "10000-01-01x", "10000", "-1-01-01", "100000-01-01", ""])
-def test_what_is_no_date_is_none(text: str) -> None:
+def test_a_value_that_is_not_a_date_is_none(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - of Python
         text_to_time(text, pa.date32())
 

@@ -1,4 +1,4 @@
-"""One record as tables show it, beside what tables show: the plain way and the compiled one agree."""
+"""One record as tables show it: the plain code and the compiled code agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that columns may have: every direction of writing refuses those that end the real library."""
+"""Names that columns may have: every way of writing refuses those that crash the real library."""
 
 from __future__ import annotations
 

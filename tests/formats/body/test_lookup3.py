@@ -1,4 +1,4 @@
-"""The hash and what is named by it."""
+"""The hash, and the names made from it."""
 
 from __future__ import annotations
 

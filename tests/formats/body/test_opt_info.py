@@ -1,4 +1,4 @@
-"""Opt-info: our notes survive every body, FFS's blocks are read, and neither can do harm."""
+"""Opt-info: notes survive every body, FFS's blocks are read, and hostile ones do no harm."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "type_"), MEANINGS + SPELLINGS)
-def test_texts_mean_types(text: str, type_: Type) -> None:
+def test_strings_mean_types(text: str, type_: Type) -> None:
     assert type_string_to_type(text, 4, STRUCTS.__contains__) == type_
 
 

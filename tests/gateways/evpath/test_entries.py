@@ -1,4 +1,4 @@
-"""Commits of a gateway on a file system that fails for a time, and of connections that send what is wrong."""
+"""Commits of a gateway on a file system that fails for a time, and of connections that send invalid records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What thin streams send is in the channel of their stone: all of it, in order, and nothing else."""
+"""The channel of a stone holds what its thin streams sent: all of it, in order, and nothing else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_ten_thousand_small_events_are_a_few_commits(space: ChannelSpace) -> Non
     assert space.history.catch_up().version - before <= 5
 
 
-def test_events_have_the_peer_as_their_producer_or_whoever_the_stone_says(space: ChannelSpace) -> None:
+def test_events_have_the_peer_or_the_producer_of_the_stone_as_their_producer(space: ChannelSpace) -> None:
     stones = {**COUNTS, 4: Stone("counts", producer="monitor")}
     with running(space, ThinSettings(stones=stones)) as gateway:
         gateway.send(numbers(1))

@@ -122,7 +122,7 @@ def test_numbered_events_are_there_once_though_the_gateway_is_killed(tmp_path: P
 
 @contextmanager
 def listening() -> Iterator[tuple[int, list[int]]]:
-    """Somebody who takes thin streams, one connection after the other, and notes the numbers of events."""
+    """A receiver of thin streams, one connection after the other, which records the numbers of events."""
     received: list[int] = []
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:

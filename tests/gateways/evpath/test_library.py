@@ -1,4 +1,4 @@
-"""The real EVPath and FFS libraries: they receive what is sent from a channel, and what they wrote arrives in one."""
+"""The real EVPath and FFS libraries: they receive the events of a channel, and their events arrive in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sender whose peer does not want its events says so at once, and one that is to stop does."""
+"""A sender whose peer refuses its events says so at once, and a sender that should stop does."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_gateway_that_does_not_know_the_stone_gets_no_events(
         assert ThinSender(channel, gateway.address, 3).run() == 100
 
 
-def test_a_connection_that_breaks_later_is_no_defect_of_the_file_system(
+def test_a_connection_that_breaks_later_is_not_a_defect_of_the_file_system(
     channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outward, "_WATCH", 0.0)

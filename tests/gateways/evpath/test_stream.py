@@ -1,4 +1,4 @@
-"""Thin streams with anything wrong in them: what is taken is what an independent walk finds, however the bytes come.
+"""Damaged thin streams: the gateway takes what an independent walk finds, however the bytes arrive.
 
 PBIO_LONG=1 mutates a million streams, PBIO_MUTATIONS=N so many, PBIO_SEED=N others.
 """
@@ -167,7 +167,7 @@ def test_mutated_streams_give_what_is_sound_in_them_and_an_error_or_nothing_more
     assert channel.info.events == 0
 
 
-def test_a_length_that_lies_takes_no_memory() -> None:
+def test_a_false_length_takes_no_memory() -> None:
     head = sound_stream()
     tracemalloc.start()
     for lie in (b"\3\0\xff\xff\xff\xff\xff\xff", b"\2\0\0\x0c\x7f\xff\xff\xff", b"\1\xff\xff\xff", b"\4\xff\xff\xff"):

@@ -40,7 +40,7 @@ async def consumer_of(
 
 
 async def hand_over(address: str, loads: Sequence[float], first: int | None = 0, name: str = NAME) -> str | None:
-    """Have an archive take events; what it says at the end."""
+    """Have an archive take events; returns its final message."""
     producer = GridProducer({name: LOAD})
     async with await producer.connect(address) as connection:
         subscription = await connection.subscribe(name)
@@ -56,7 +56,7 @@ def submit(space: ChannelSpace, loads: Sequence[float], channel: str = NAME) -> 
 
 
 def loads_in(space: ChannelSpace, channel: str = NAME) -> list[float]:
-    """What is in a channel."""
+    """The content of a channel."""
     return [event.values["Load1"] for event in space.channel(channel).subscribe(start="earliest").events()]
 
 

@@ -1,4 +1,4 @@
-"""A gateway that is killed at any moment: nothing is lost, and nothing is there twice (grid-events 7).
+"""A gateway that is killed at any moment: nothing is lost or duplicated (grid-events 7).
 
 PBIO_LONG=1 kills it 100 times, PBIO_KILLS=N so many times; without them, a few times.
 """

@@ -1,4 +1,4 @@
-"""What `.schema(...)` asks for: types that a column can never have are errors when the read is planned."""
+"""Types in `.schema(...)` that a column can never have are errors when the read is planned."""
 
 from __future__ import annotations
 

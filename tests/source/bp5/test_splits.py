@@ -1,4 +1,4 @@
-"""A step larger than a task should read is shared by many: the same rows come, each once; few tasks read one file."""
+"""Many tasks share a step that is too large for one: the rows come once each, and few tasks read one file."""
 
 from __future__ import annotations
 

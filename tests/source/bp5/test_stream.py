@@ -83,7 +83,7 @@ def test_a_step_that_is_not_whole_waits(tmp_path: Path) -> None:
         assert stream.batch() == [2]
 
 
-def test_a_folder_that_was_cut_back_or_written_anew_is_noticed(tmp_path: Path) -> None:
+def test_a_folder_that_was_cut_back_or_rewritten_is_noticed(tmp_path: Path) -> None:
     run = make(tmp_path / "run.bp", [values(t) for t in range(3)])
     for other in ([values(0)], [{"t": 7} for _ in range(4)]):
         stream = Stream(run)

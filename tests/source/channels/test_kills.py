@@ -81,7 +81,7 @@ def space(tmp_path: Path) -> ChannelSpace:
 
 
 def change(space: ChannelSpace, chance: random.Random) -> None:
-    """Other parameters, or other code that goes on with the state."""
+    """Other parameters, or other code that continues with the state."""
     if chance.random() < 0.5:
         space.set_parameters("some", {"by": chance.randint(1, 5)})
     else:

@@ -71,11 +71,11 @@ def test_bounds_move_by_a_shared_block(space: ChannelSpace, stocks: Channel) -> 
     assert prices(query) == [3, 1, 3]
 
 
-def test_a_killed_query_goes_on_with_the_same_code_and_state(space: ChannelSpace, stocks: Channel) -> None:
+def test_a_killed_query_resumes_with_the_same_code_and_state(space: ChannelSpace, stocks: Channel) -> None:
     query = Query(space, channel="stocks", modulator=json.dumps(TWICE))
     submit(stocks, 1)
     query.batches()
-    submit(stocks, 2, 3)  # nobody is there, but it has not said that it left
+    submit(stocks, 2, 3)  # no subscriber is there, but none has said that it left
     again = Query(space, query.offset, channel="stocks", modulator=json.dumps(TWICE))
     assert again.batches() == [[{"twice": 6.0}]]
     assert len(derived(space)) == 1

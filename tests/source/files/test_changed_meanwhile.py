@@ -1,4 +1,4 @@
-"""Files that change between planning and reading, or while they are read: no row that planning saw goes in silence."""
+"""Files that change between planning and reading, or while they are read: no planned row disappears silently."""
 
 from __future__ import annotations
 

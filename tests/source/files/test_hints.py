@@ -234,7 +234,7 @@ def check_other_readers(content: bytes) -> None:
         list(scanner.items())
     looked = Scanner(content)
     codes = {problem.code for problem in Walk(looked, ()).problems()}
-    assert looked.ordinal >= scanner.ordinal  # `verify` goes on after damage
+    assert looked.ordinal >= scanner.ordinal  # `verify` continues after damage
     assert codes <= {"PBIO_BAD_INDEX", "PBIO_BAD_ITEM", "PBIO_TRUNCATED", "PBIO_UNKNOWN_FORMAT", "PBIO_BAD_BODY"}
     lines = 0
     with suppress(PbioError):
@@ -288,7 +288,7 @@ def cut_text(chance: random.Random, sample: Sample) -> None:
 
 
 def damage_json(chance: random.Random, sample: Sample) -> None:
-    """Lies with a right digest too, as a program would tell them."""
+    """False hints with a right digest too, as a program would write them."""
     said = json.loads(sample.sidecar.read_text())
     del said["digest"]
     point = chance.randrange(len(said["points"]))

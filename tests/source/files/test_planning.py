@@ -42,7 +42,7 @@ NUMBER = StructType([StructField("n", LongType()), StructField("_m", StructType(
 
 @pytest.fixture
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file of 18 MB, in a folder of its own; what is found out about it is remembered nowhere."""
+    """A file of 18 MB, in a folder of its own; nothing about it is cached."""
     monkeypatch.setenv("ECODE_CACHE_DIR", "")
     return write_large(tmp_path / "data" / "large")
 
@@ -179,7 +179,7 @@ def test_sidecars_that_are_none(text: str) -> None:
     assert outline_from_json(text) is None
 
 
-def test_a_sidecar_that_lies_is_not_used(large: Path) -> None:
+def test_a_false_sidecar_is_not_used(large: Path) -> None:
     """Splits that do not begin where the ones before them end would lose records or make them up."""
     true = outlined(large)
     for shift in (-1, 1, SIZE // 2):

@@ -1,4 +1,4 @@
-"""What a stream takes a file for, case by case of `docs/spark/streams.md`, also where records are alike."""
+"""How a stream identifies a file, case by case of `docs/spark/streams.md`, also where records are alike."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class World:
             path.unlink()
 
     def remove(self) -> None:
-        """Remove a file of which rows may be unread: the query says so, and goes on when told to."""
+        """Remove a file of which rows may be unread: the query says so, and continues when told to."""
         if (path := self.some()) is None:
             return
         self.destroy(path)

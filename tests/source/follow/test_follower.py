@@ -1,4 +1,4 @@
-"""Following a growing folder, without Spark: which records each batch gets, under all that happens to files."""
+"""Following a growing folder, without Spark: the records of each batch, whatever happens to files."""
 
 from __future__ import annotations
 

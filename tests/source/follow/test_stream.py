@@ -107,7 +107,7 @@ def test_a_failed_batch_comes_again_the_same(run: Start, sink: Sink, folder: Pat
 def test_bytes_of_a_trigger(run: Start, sink: Sink, folder: Path) -> None:
     write_readings(folder / "a", MIDDLE, range(5))
     run(maxBytesPerTrigger=100)
-    assert list(sink.batches.values()) == [[0], [1, 2], [3, 4]]  # before the first one stands its format
+    assert list(sink.batches.values()) == [[0], [1, 2], [3, 4]]  # the first one has its format before it
 
 
 def test_a_bad_record_follows_the_mode(run: Start, sink: Sink, folder: Path) -> None:

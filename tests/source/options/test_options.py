@@ -1,4 +1,4 @@
-"""The table of options: what it takes, what it refuses, what it says."""
+"""The table of options: accepted values, refused ones, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of options: what names their record types, which formats they serve, what they may say."""
+"""Transforms of options: the names of their record types, the formats that they serve, and their rules."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_two_programs_between_the_same_types_contradict_each_other(sensors: Path
 
 @pytest.mark.parametrize("schema", [True, False], ids=["a schema", "readerFormat"])
 def test_transforms_of_one_layout_serve_all_layouts(tmp_path: Path, schema: bool) -> None:
-    """The new version comes from a machine whose format carries nothing, and leads on from one that nobody wrote."""
+    """The new version comes from a machine whose format carries nothing, and follows one without records."""
     old = record_to_format(V2, "i386")
     carries = evolve(old, record_to_format(V1, "x86-64"), UP)
     file_of(tmp_path / "1.ffs", carries, {"id": 1, "temp": 1.0, "place": "a"}, also=(old,))

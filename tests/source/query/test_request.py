@@ -1,4 +1,4 @@
-"""What options ask of MaxMatch."""
+"""Options as requests to MaxMatch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Never a silent null: what nothing fills is an error that says what was meant, or a warning where more may come."""
+"""Never a silent null: an unfilled column is an error with a suggestion, or a warning where more formats may come."""
 
 from __future__ import annotations
 
@@ -162,12 +162,12 @@ def test_what_only_some_formats_lack_is_said_once(sensors: Path, caplog: pytest.
     assert said.count("may be called") == 1
     caplog.clear()
     load(sensors, readerFormat=record_to_json(V2), onUnfilled="ignore")
-    load(sensors)  # nobody named the columns of the union
+    load(sensors)  # the columns of the union were not named by a user
     load(sensors, schema=columns(temperature_k=DoubleType()), defaults='{"temperature_k": 0.0}')
     assert not caplog.messages
 
 
-def test_whoever_names_all_columns_chose_none(sensors: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reader_that_names_all_columns_chose_none(sensors: Path, caplog: pytest.LogCaptureFixture) -> None:
     """As Spark does for a table, whose columns it keeps, and whatever columns a query on it uses."""
     every = columns(
         id=LongType(), temp=DoubleType(), place=StringType(), temperature_k=DoubleType(), Quality=LongType()
@@ -196,7 +196,7 @@ def test_a_program_that_never_writes_a_column(tmp_path: Path, caplog: pytest.Log
         writer.describe(old)
         writer.data(form, {"id": 1, "temp": 1.0, "place": "x"})
     assert refused(tmp_path, readerFormat=record_to_json(V2)).field == "$.temperature_k"
-    # Whoever names a type that is there wrote none of its fields.
+    # A user who names an existing type has not written its fields.
     assert load(tmp_path, readerFormat="sensor@1")[0]["quality"] == 1
     (said,) = caplog.messages
     assert "'temperature_k' is null for 1 of 1 records, whose formats lack it" in said

@@ -1,4 +1,4 @@
-"""Every file of the corpus through Spark, compared with the values written down beside it."""
+"""Every file of the corpus through Spark, compared with its expected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nulls come back whichever way rows take through Spark, and a format that was there is written byte for byte."""
+"""Nulls come back on every way through Spark, and an existing format is written byte for byte."""
 
 from __future__ import annotations
 

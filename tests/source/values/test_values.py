@@ -1,4 +1,4 @@
-"""Values as their columns have them: exactly, by name, not null where the schema says so; or a bad record."""
+"""Values in their columns: exact, by name, not null where the schema says so; or a bad record."""
 
 from __future__ import annotations
 

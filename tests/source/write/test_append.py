@@ -1,4 +1,4 @@
-"""What files that are added to a folder are called: as its records are, so that it stays one table."""
+"""The format name of files that are added to a folder: that of its records, so that it stays one table."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_wider_numbers_and_other_columns_are_added(tmp_path: Path) -> None:
     assert found == {(1, None), (1 << 40, None), (None, "m")}
 
 
-def test_what_is_no_table_already_can_grow(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_yet_a_table_can_grow(tmp_path: Path) -> None:
     save(tmp_path, ID)
     save(tmp_path / "other", one(id=("a", TEXT)))
     next((tmp_path / "other").glob("*.ffs")).rename(tmp_path / "text.ffs")

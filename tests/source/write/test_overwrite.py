@@ -1,4 +1,4 @@
-"""What an overwrite removes and what it leaves, which folders it refuses, and which partitions it replaces."""
+"""Overwrites: the files that they remove and keep, the folders that they refuse, the partitions that they replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing in a format that is there: exactly its bytes, or an error that says why not."""
+"""Writing in an existing format: exactly its bytes, or an error with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a folder: what is in the files, what stands in the folder, what is refused, what remains after failures."""
+"""Writing a folder: the content of the files and of the folder, refusals, and leftovers of failures."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def scaled(values: Array, scale: float | None) -> Array:
 
 
 def kind_of_scaled(kind: np.dtype[Any], scale: float | None) -> np.dtype[Any]:
-    """numpy's type of what `scaled` makes of a type, in native order."""
+    """The numpy type of the result of `scaled`, in native order."""
     if scale is None or kind.kind not in "iufc":
         return kind.newbyteorder("=")
     return np.dtype(np.complex128 if kind.kind == "c" else np.float64)
@@ -43,7 +43,7 @@ def natural_type(kind: np.dtype[Any], variable: Variable, unsigned_long_as: str)
     """The Arrow type of an element of a variable.
 
     Args:
-        kind: numpy's type of it; of a string anything.
+        kind: its numpy type; ignored for strings.
     """
     if variable.type == STRING:
         return pa.string()
@@ -87,11 +87,14 @@ def leaf_of(kind: np.dtype[Any], variable: Variable, want: pa.DataType, unsigned
         raise error.at(field=variable.name) from None
 
 
+_OTHER_TYPE = "ask for another type in .schema(...), or leave the column out"
+
+
 def _cannot(what: object, want: pa.DataType) -> PbioError:
     return PbioError(
         "PBIO_INCOMPATIBLE_TYPE",
         f"{what} cannot become {want}",
-        hint="ask for another type in .schema(...), or leave the column out",
+        hint=_OTHER_TYPE,
     )
 
 
@@ -106,7 +109,7 @@ def _leaf(kind: np.dtype[Any], want: pa.DataType, unsigned_long_as: str) -> Leaf
         return _bytes(kind, want)
     conversion = field_to_conversion(_basic(kind), NO_NOTES, want, unsigned_long_as)
     if isinstance(conversion, str):
-        raise PbioError("PBIO_INCOMPATIBLE_TYPE", conversion)
+        raise PbioError("PBIO_INCOMPATIBLE_TYPE", conversion, hint=_OTHER_TYPE)
     made = conversion
 
     def convert(values: Array, validity: pa.Buffer | None) -> pa.Array:

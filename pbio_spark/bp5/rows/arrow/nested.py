@@ -69,7 +69,10 @@ def nest(
         offsets = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         if offsets[-1] > MOST:
-            raise PbioError("PBIO_ARRAY_TOO_LARGE", f"a batch would have {offsets[-1]} elements in one column")
+            reason = f"a batch would have {offsets[-1]} elements in one column"
+            raise PbioError(
+                "PBIO_ARRAY_TOO_LARGE", reason, hint="set maxBatchBytes lower, or read it with rows=elements"
+            )
         buffers = [validity_of(present) if level == 0 else None, pa.py_buffer(offsets.astype(np.int32))]
         found = pa.Array.from_buffers(types[level], len(lengths), buffers, children=[found])
     return found

@@ -41,7 +41,7 @@ class Box:
         return next((i for i, n in enumerate(self.shape) if n > 1), len(self.shape) - 1)
 
     def around(self, chosen: Int64s) -> Iterator[tuple[Box, Int64s]]:
-        """The parts of the box that have chosen elements, and which those are of each part; as `runs`.
+        """The parts of the box with chosen elements, and the chosen elements of each part; see `runs`.
 
         Args:
             chosen: the places of elements among those of the box, ascending.
@@ -60,8 +60,8 @@ class Box:
         return all(inside)
 
     def runs(self, wanted: Bools) -> Iterator[Box]:
-        """The parts of the box where `wanted`, of each index in `along`, is true; a gap that is too
-        short to be skipped comes with them."""
+        """The parts of the box where `wanted`, which has a value for each index in `along`, is true; with
+        gaps that are too short to skip."""
         if wanted.all():
             yield self
             return
@@ -101,7 +101,7 @@ def cut(shape: Sequence[int], most: int) -> Iterator[Box]:
 def clip(blocks: Blocks, box: Box) -> Blocks:
     """The parts of a box in the blocks of a single array. Their elements are contiguous in the blocks, too.
 
-    Blocks of an operator cannot be cut: there must be none.
+    Blocks made by an operator cannot be cut, so there must be none.
     """
     low, high = np.array(box.low), np.array(box.high)
     start = np.maximum(blocks.start, low)
@@ -131,7 +131,7 @@ def touching(blocks: Blocks, box: Box) -> Int64s:
 
 
 def around_blocks(blocks: Blocks, touch: Int64s, box: Box) -> tuple[Box, Blocks]:
-    """The blocks that have a part of a box, whole; and the box around them and it."""
+    """The whole blocks that have a part of a box, and the box around all of these."""
     found = blocks.take(touch)
     end = found.start + found.count
     low = np.minimum(np.array(box.low), found.start.min(axis=0, initial=1 << 62))

@@ -13,7 +13,7 @@ from pbio_spark.bp5.rows.elements.boxes import Box
 
 
 class CountedColumns:
-    """Makes them. What a batch before has is taken again if it is the same."""
+    """Makes these columns; reuses those of an earlier batch if they are the same."""
 
     def __init__(self) -> None:
         self._step: tuple[int, pa.Array] | None = None

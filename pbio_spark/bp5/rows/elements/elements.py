@@ -45,8 +45,8 @@ Around: TypeAlias = Sequence[tuple[Box, Int64s]]
 
 
 def read_elements(part: DatasetPart, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The elements of a part as batches of the wanted schema. Memory holds about `max_batch_bytes` at a time, and of
-    arrays that an operator made whole blocks. Damage is a row or left out if `mode` says so."""
+    """The elements of a part as batches of the wanted schema. Memory holds about `max_batch_bytes` at a time, and
+    whole blocks of arrays that an operator made. Damage becomes a row or is left out if `mode` says so."""
     with DatasetFolder(part.dataset.path) as folder:
         counted = CountedColumns()
         if part.dataset.index.header.flatten:
@@ -250,7 +250,7 @@ class _Rows:
     def _trusts(self, blocks: Blocks) -> bool:
         """Whether rows may be skipped by the statistics of an array's blocks.
 
-        A NaN makes ADIOS2 start again: of 2.5, NaN, 0 it notes 0 as the greatest value.
+        After a NaN, ADIOS2 starts again: for 2.5, NaN, 0 it stores 0 as the greatest value.
         """
         if self.wanted.trust_statistics == "integers":
             return self.part.dataset.kind(blocks.variable).kind in "iu"
@@ -377,7 +377,7 @@ class _Rows:
         chosen: Int64s | None,
         around: Around | None,
     ) -> tuple[Array, Array | None]:
-        """The elements of a column in a box, or the chosen ones, for which only what is around them is read."""
+        """The elements of a column in a box; or the chosen ones, of which only the surroundings are read."""
         blocks = unit.arrays[column.variable]
         if chosen is None or around is None or column.variable in read:
             parts = [(part_of(self._elements(column.variable, unit, box, read), column.part, blocks), chosen)]

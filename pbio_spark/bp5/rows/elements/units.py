@@ -19,10 +19,10 @@ from pbio_spark.bp5.rows.where import Given
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """A part of an array whose blocks an operator made, plain.
+    """A decompressed part of an array.
 
     Attributes:
-        blocks: which of the array's; the box has places of others, which are not in the elements.
+        blocks: which blocks of the array; the elements lack other blocks with places in the box.
     """
 
     box: Box
@@ -40,7 +40,7 @@ class Unit:
         arrays: by variable, the blocks of the array; one that this step lacks is left out.
         allowed: by bound in which blocks it can hold, if that is known, and whether it can between them.
         undone: of arrays that an operator made, the last part that was read.
-        flat: by variable what is known of an array that is read in ranges; None if it cannot be.
+        flat: by variable, the places of an array that can be read in ranges; None for another array.
     """
 
     row: int

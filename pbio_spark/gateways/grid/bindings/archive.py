@@ -26,11 +26,13 @@ from pbio_spark.gateways.grid.protocol.messages import Event
 from pbio_spark.gateways.grid.protocol.nodes import XmlElement
 from pbio_spark.gateways.grid.settings import GridSettings
 from pbio_spark.gateways.grid.values.shapes import ReceivedEvent
+from pbio_spark.gateways.text import unpublished
 
 log = logging.getLogger("pbio_spark.gateways")
 
 _SEQUENCE, _TIME = "\0sequence", "\0time"
 _MOST_WAITING = 16
+_RISING = "number the events of a subscription upwards, or leave Sequence out of all"
 """How many batches may wait before the gateway stops reading from producers."""
 _TRIES, _PAUSE = 5, 0.2
 
@@ -130,7 +132,7 @@ class Archive:
             if row.sequence is not None:
                 if row.sequence <= inflow.last:
                     reason = f"event {row.sequence} comes after event {inflow.last} of the subscription"
-                    raise PbioError("PBIO_OUT_OF_ORDER", reason, field="$.Sequence")
+                    raise PbioError("PBIO_OUT_OF_ORDER", reason, field="$.Sequence", hint=_RISING)
                 inflow.last = row.sequence
         except PbioError as error:
             inflow.refuse(error)
@@ -152,7 +154,10 @@ class Archive:
         """Commit the inflow's pending events; returns what to tell its producer. Raises PbioError for lost events."""
         while inflow.waiting and inflow.error is None:
             if self._task is None or self._task.done():
-                raise PbioError("PBIO_DISCONNECTED", "the gateway stops, and the last events are not durable")
+                hint = "send them again when it has restarted; with sequence numbers, none is published twice"
+                raise PbioError(
+                    "PBIO_DISCONNECTED", "the gateway stops, and the last events are not durable", hint=hint
+                )
             self._hurry.set()
             inflow.changed.clear()
             await inflow.changed.wait()
@@ -187,7 +192,7 @@ class Archive:
         except Exception as error:
             log.exception("grid: the gateway has a defect; %d producers are dismissed", len(taken))
             for inflow, _ in taken:
-                inflow.error = PbioError("PBIO_OUTCOME_UNKNOWN", f"the events could not be published: {error!r}")
+                inflow.error = unpublished(error)
         self._bytes -= size
         self._room.set()
         for inflow, rows in taken:

@@ -21,6 +21,7 @@ from pbio_spark.gateways.grid.protocol.messages import Event
 from pbio_spark.gateways.grid.settings import GridSettings
 from pbio_spark.gateways.grid.values.compiled import EventWriter
 from pbio_spark.gateways.grid.values.plan import CHANNELS, POSITION
+from pbio_spark.gateways.text import LOGGED
 
 log = logging.getLogger("pbio_spark.gateways")
 
@@ -209,7 +210,7 @@ class Feed:
             raise
         except Exception:
             log.exception("grid: %s: the gateway has a defect; a subscription ends", self._session.link.address)
-            await self._end(PbioError("PBIO_DISCONNECTED", "the gateway has a defect"))
+            await self._end(PbioError("PBIO_DISCONNECTED", "the gateway has a defect", hint=LOGGED))
         finally:
             await asyncio.shield(asyncio.ensure_future(self._close()))
 

@@ -125,7 +125,8 @@ class GridGateway:
         channel = offered.channel
         wish = node_to_wish(parameters, channel)
         if wish.filter is not None or wish.after is not None or wish.subscriber is not None or wish.others:
-            raise PbioError("PBIO_REFUSED", "a query takes no parameters but Fields; Period and Count are ignored")
+            reason = "a query takes no parameters but Fields; Period and Count are ignored"
+            raise PbioError("PBIO_REFUSED", reason, hint="subscribe, to filter events or to resume after one")
         writer = self._catalog.writer(offered.name, channel.format.record, wish.fields)
         info = channel.info
         last = None

@@ -25,6 +25,7 @@ from pbio_spark.gateways.grid.protocol.messages import (
     to_failure,
 )
 from pbio_spark.gateways.grid.protocol.nodes import XmlElement
+from pbio_spark.gateways.text import LOGGED
 
 if TYPE_CHECKING:
     from pbio_spark.gateways.grid.peers.session import Session
@@ -116,7 +117,7 @@ class Answers:
         if error is not None:
             if not isinstance(error, OSError | PbioError):
                 log.error("grid: %s: a defect; the connection ends", self._session.link.address, exc_info=error)
-                error = PbioError("PBIO_DISCONNECTED", f"this side has a defect: {error!r}")
+                error = PbioError("PBIO_DISCONNECTED", f"this side has a defect: {error!r}", hint=LOGGED)
             elif isinstance(error, OSError):
                 error = PbioError("PBIO_DISCONNECTED", f"the connection broke: {error}")
             self._session.fail(error)

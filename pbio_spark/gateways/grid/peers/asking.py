@@ -65,14 +65,17 @@ def value_to_text(value: Any, name: str) -> str:
     )
 
 
+_EXAMPLE = "example: 600 sec"
+
+
 def seconds_of(node: XmlElement, fallback: str = "sec") -> float:
     """The seconds that a parameter says, in whatever units of time. Raises PBIO_BAD_VALUE."""
     try:
         seconds = float(convert(node.text, node.get("units") or fallback, "sec"))
     except (ValueError, OverflowError) as error:
-        raise PbioError("PBIO_BAD_VALUE", f"{node.name}: {error}: {node.text[:40]!r}") from None
+        raise PbioError("PBIO_BAD_VALUE", f"{node.name}: {error}: {node.text[:40]!r}", hint=_EXAMPLE) from None
     if not 0 < seconds < 1e9:
-        raise PbioError("PBIO_BAD_VALUE", f"{node.name} cannot be {node.text[:40]!r}", hint="an example is 600 sec")
+        raise PbioError("PBIO_BAD_VALUE", f"{node.name} cannot be {node.text[:40]!r}", hint=_EXAMPLE)
     return seconds
 
 

@@ -335,5 +335,7 @@ class ProducerSubscription:
         Raises PBIO_REFUSED if it has not, PBIO_NO_REPLY and PBIO_DISCONNECTED if that is unknown.
         """
         if self.is_over:
-            raise PbioError("PBIO_DISCONNECTED", "the consumer has ended the subscription, or the connection is lost")
+            hint = "an archive may lack its last events: look there, or publish them again with their sequence numbers"
+            reason = "the consumer has ended the subscription, or the connection is lost"
+            raise PbioError("PBIO_DISCONNECTED", reason, hint=hint)
         return await self._session.unsubscribe(self._outgoing)

@@ -1,4 +1,4 @@
-"""Commits of an archive whose outcome nobody knows: what has numbers is tried again, what has none is not."""
+"""Commits of an archive with an unknown outcome: numbered events are tried again, others are not."""
 
 from __future__ import annotations
 

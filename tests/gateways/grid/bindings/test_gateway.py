@@ -190,7 +190,7 @@ def test_two_connections_cannot_be_one_producer(tmp_path: Path) -> None:
     assert len(loads_in(space)) == 3
 
 
-def test_what_cannot_be_published_is_said_and_the_gateway_goes_on(
+def test_an_event_that_cannot_be_published_is_reported_and_the_gateway_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk, and a defect."""

@@ -1,4 +1,4 @@
-"""Named subscriptions: a consumer that comes back gets what it has missed."""
+"""Named subscriptions: a returning consumer gets the events that it missed."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_a_named_consumer_of_a_derived_channel_resumes_too(tmp_path: Path, when:
                         await asyncio.to_thread(submit, space, range(4))
                     assert await take(events, 2) == [first, first + 1]
                     await until(space, 0)
-                if first == 2:  # while nobody is there
+                if first == 2:  # while no consumer is there
                     await asyncio.to_thread(submit, space, range(4, 6))
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Subscriptions of Grid peers: what they get, from where on, filtered or not, and how they end."""
+"""Subscriptions of Grid peers: their events, their start, their filters, and their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peers that lie, die, are slow or silent: each gets an answer or an end, and another peer notices nothing."""
+"""False, dying, slow and silent peers: each gets an answer or is disconnected, and other peers notice nothing."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_ids_that_are_in_use_are_refused(tmp_path: Path) -> None:
     ],
     ids=["reply", "names", "event", "error", "unknown", "other", "bad reply", "no requestID"],
 )
-def test_what_nobody_asked_for_ends_the_connection_at_last(tmp_path: Path, stray: Message | bytes) -> None:
+def test_too_many_unrequested_messages_end_the_connection(tmp_path: Path, stray: Message | bytes) -> None:
     async def main() -> None:
         async with watched(new_space(tmp_path)) as address, raw(address) as peer:
             peer.send(*[stray] * (MOST_STRAYS - 1), EventNamesRequest("1"))

@@ -1,4 +1,4 @@
-"""Peers written from the paper and its description alone, with nothing of the product: sockets and ElementTree.
+"""Peers written from the paper and its description alone, without the product: sockets and ElementTree.
 
 They write XML as toolkits do: prefixes, declarations, comments, indentation, other encodings; and do what their authors
 are likely to do: use the paper's IDs, end their side of the connection early, number nothing.

@@ -62,7 +62,7 @@ def test_the_papers_interactions_with_a_producer_in_another_process() -> None:
                 assert (event.name, event.values, event.time) == (NAME, VALUES, VALUES["TimeStamp"])
             assert consumer.query(NAME).values == VALUES
             say(producer, "1.6")
-            assert line(producer) == "0"  # nobody subscribes any more
+            assert line(producer) == "0"  # there are no subscribers any more
         say(producer, "")
         assert producer.wait(60) == 0
 
@@ -91,7 +91,7 @@ def test_a_producer_initiates_a_subscription() -> None:
     assert asyncio.run(main()) == [(0.0, 0), (1.0, 1), (2.0, 2)]
 
 
-def test_a_consumer_without_a_type_gets_texts() -> None:
+def test_a_consumer_without_a_type_gets_strings() -> None:
     with pbio.GridProducer.open(TYPES) as producer, pbio.GridConsumer.open(producer.address) as consumer:
         producer.publish(NAME, VALUES, sequence=7)
         event = consumer.query(NAME)

@@ -93,7 +93,7 @@ def test_the_papers_own_messages_are_read() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_no_message_is_refused_with_the_reason(message: bytes, reason: str) -> None:
+def test_bytes_that_are_not_a_message_are_refused_with_the_reason(message: bytes, reason: str) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_MESSAGE") as caught:
         decode(message)
     assert reason in caught.value.reason

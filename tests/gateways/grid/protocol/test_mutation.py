@@ -1,4 +1,4 @@
-"""Mutated frames: an error or a message, never anything else; and what a shape reads is what is read without one.
+"""Mutated frames: an error or a message, never anything else; and reading with a shape equals reading without.
 
 PBIO_LONG=1 reads a million frames, PBIO_MUTATIONS=N so many, PBIO_SEED=N others; a twentieth more are sessions.
 """

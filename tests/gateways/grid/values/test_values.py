@@ -1,4 +1,4 @@
-"""Values as elements: two decoders and two encoders agree, and what does not fit is refused with its place."""
+"""Values as elements: two decoders and two encoders agree, and a misfit is refused with its place."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ GOOD = {"f": "1", "f4": "0.5", "b": "1", "u": "1", "ok": "true", "s": "x", "Time
 
 
 def element(attributes: str = "", **texts: str | None) -> XmlElement:
-    """An event of TYPED, with other texts for some fields; None leaves one out."""
+    """An event of TYPED, with other strings for some fields; None leaves one out."""
     said = {**GOOD, **texts}
     name = next(iter(texts), "")
     inside = "".join(
@@ -161,7 +161,7 @@ def element(attributes: str = "", **texts: str | None) -> XmlElement:
         ("s", "<![CDATA[<&]]>", "<&"),
     ],
 )
-def test_texts_are_values(field: str, text: str | None, value: Any) -> None:
+def test_strings_are_values(field: str, text: str | None, value: Any) -> None:
     assert alike(read_event(T, element(**{field: text})).values[field], value)
 
 
@@ -192,7 +192,7 @@ def test_texts_are_values(field: str, text: str | None, value: Any) -> None:
         ("TimeStamp", None, "must have one TimeStamp"),
     ],
 )
-def test_what_is_no_value_is_an_error_with_its_place(field: str, text: str | None, reason: str) -> None:
+def test_an_invalid_value_is_an_error_with_its_place(field: str, text: str | None, reason: str) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_VALUE") as caught:
         read_event(T, element(**{field: text}))
     assert reason in caught.value.reason
@@ -380,7 +380,7 @@ def test_bytes_that_mean_something_else_have_no_shape(declaration: str, host: st
 @pytest.mark.parametrize(
     "text", ["a]]>", "a\x01", "a\ufffe", "a&", "a<", "\x7f", "a\tb", "a\nb", "a\rb", "a>b", " a ", "𝄞"]
 )
-def test_texts_of_a_shape_are_what_expat_makes_of_them(text: str) -> None:
+def test_strings_of_a_shape_equal_those_of_expat(text: str) -> None:
     inside = "".join(f"<{c.name}>{c.text}</{c.name}>" for c in EVENT.children)
     reader = ShapeReader({"12": PLAN})
     reader.read(event_xml(inside))

@@ -1,4 +1,4 @@
-"""Where events lie does not matter: groups that are packed, moved or gone; what is damaged costs no other."""
+"""The place of events does not matter: groups that are packed, moved or gone; damage loses no other events."""
 
 from __future__ import annotations
 

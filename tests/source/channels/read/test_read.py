@@ -1,4 +1,4 @@
-"""Batches of channels: they hold what Python subscribers get, wherever it lies by now."""
+"""Batches of channels: they hold the events that Python subscribers get, wherever these are now."""
 
 from __future__ import annotations
 

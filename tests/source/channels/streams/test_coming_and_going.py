@@ -68,7 +68,7 @@ def test_a_channel_recreated_while_a_query_was_down_is_another_channel(
         assert on.numbers() == [[7, 8]]
         assert "dropped and created again" in caplog.text
         assert Query(space, on.offset, channels="counts,others").numbers() == []  # it is the new one's now
-        assert Query(space, query.offset, channels="others").numbers() == [[8]]  # nobody asks for it any more
+        assert Query(space, query.offset, channels="others").numbers() == [[8]]  # it is no longer wanted
         space.drop_channel("others")
         space.create_channel("others", COUNT)
 

@@ -1,4 +1,4 @@
-"""Streams under a name: a subscriber resumes where a query left off, and keeps what it has not read."""
+"""Streams under a name: a subscriber resumes where a query left off, and keeps unread events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derived channels where Spark writes: services that the writer grants, state in order, refusals that are said."""
+"""Derived channels where Spark writes: services that the writer grants, state in order, refusals with reasons."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_service_of_ones_own_is_named_by_its_module(space: ChannelSpace, stock
         (":f", "is not a module"),
     ],
 )
-def test_what_is_no_service_is_said_while_spark_plans(
+def test_an_unknown_service_is_reported_while_spark_plans(
     space: ChannelSpace, stocks: Channel, services: str, said: str
 ) -> None:
     with pytest.raises(PbioError) as caught:

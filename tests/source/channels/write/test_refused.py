@@ -1,4 +1,4 @@
-"""What is refused before a task writes, and by the task."""
+"""Writes that are refused before a task starts, and by the task."""
 
 from __future__ import annotations
 

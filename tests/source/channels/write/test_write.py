@@ -1,4 +1,4 @@
-"""Writing to channels: what is published, once and in order, what is refused, and what remains after failures."""
+"""Writing to channels: events published once and in order, refusals, and leftovers of failures."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Blocks that a filter skips by what outlines say of them."""
+"""Blocks that a filter skips because of their outlines."""

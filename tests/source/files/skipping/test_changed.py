@@ -1,4 +1,4 @@
-"""Files that change after their outlines are written, and outlines that are wrong: nothing is skipped that matters."""
+"""Files that change after their outlines are written, and wrong outlines: no matching row is skipped."""
 
 from __future__ import annotations
 

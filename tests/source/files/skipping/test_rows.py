@@ -1,4 +1,4 @@
-"""What a filter gives with blocks skipped and without is the same, and ranges are those of the values."""
+"""A filter gives the same rows with and without skipping, and ranges match the values."""
 
 from __future__ import annotations
 

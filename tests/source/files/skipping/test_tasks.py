@@ -1,4 +1,4 @@
-"""Which tasks a filter leaves: none for a file without rows, one for what is left of several parts."""
+"""Which tasks a filter leaves: none for a file without rows, one for the rest of several parts."""
 
 from __future__ import annotations
 

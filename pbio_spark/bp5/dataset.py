@@ -1,4 +1,4 @@
-"""`Dataset`: a BP5 folder, its index and formats parsed; and the values of one step, in plain Python."""
+"""`Dataset`: a BP5 folder, its index and formats parsed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pbio_spark.bp5.data.arrays import read_arrays
 from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta import formats as mmd
 from pbio_spark.bp5.meta import index as idx
@@ -18,8 +17,7 @@ from pbio_spark.bp5.meta.blocks import Blocks, read_blocks
 from pbio_spark.bp5.meta.formats import Formats, parse_formats
 from pbio_spark.bp5.meta.index import Step, StepIndex, parse_index
 from pbio_spark.bp5.meta.metadata import Located, locate
-from pbio_spark.bp5.meta.scalars import Scalars, read_scalars
-from pbio_spark.bp5.meta.variables import NUMBERS, STRUCTURE, Shape, Variable
+from pbio_spark.bp5.meta.variables import NUMBERS, STRUCTURE, Variable
 from pbio_spark.bp5.trouble import bad, placed
 from pbio_spark.errors import PbioError
 
@@ -113,43 +111,3 @@ def open_dataset(folder: DatasetFolder) -> Dataset:
         missing = bad("mmd.0 is missing", file=folder.file(mmd.NAME))
         return Dataset(folder.path, index, Formats(folder.file(mmd.NAME), {}, damage=missing))
     return Dataset(folder.path, index, parse_formats(described, index.header.order, folder.file(mmd.NAME)))
-
-
-def step_values(dataset: Dataset, folder: DatasetFolder, steps: Sequence[Step]) -> dict[str, Any]:
-    """The values of all variables of one step, or of all steps of a flattened dataset.
-
-    Numbers, strings as bytes, numpy arrays, and for local arrays lists of them.
-    """
-    located = dataset.locate(folder, steps)
-    names = dict.fromkeys(name for group in located.groups for name in group.form.places)
-    found: dict[str, Any] = {}
-    for name in names:
-        place = next(group.form.places[name] for group in located.groups if name in group.form.places)
-        if place.variable.is_array:
-            blocks = dataset.blocks(located, name)
-            if blocks is not None:
-                found[name] = array_values(dataset, folder, located, blocks)
-        elif (scalars := read_scalars(located, name)) is not None:
-            found[name] = scalar_values(scalars, steps[0].writers)
-    return found
-
-
-def array_values(dataset: Dataset, folder: DatasetFolder, located: Located, blocks: Blocks) -> Any:
-    """The array of one row; for a local array, a list of blocks."""
-    elements = read_arrays(folder, blocks, located.steps, dataset.kind(blocks.variable), dataset.order)
-    if blocks.variable.shape is not Shape.LOCAL_ARRAY:
-        return elements.data.reshape(blocks.shape[0])
-    return [
-        elements.data[first : first + int(shape.prod())].reshape(shape)
-        for first, shape in zip(elements.first.tolist(), blocks.count, strict=True)
-    ]
-
-
-def scalar_values(scalars: Scalars, writers: int) -> Any:
-    values = scalars.values.tolist()
-    if scalars.variable.shape is Shape.VALUE:
-        return values[0]
-    found = [None] * writers
-    for writer, value in zip(scalars.writer.tolist(), values, strict=True):
-        found[writer] = value
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +38,6 @@ class DatasetAttribute:
     @property
     def type_name(self) -> str:
         return NAMES[self.type]
-
-
-Attributes: TypeAlias = Mapping[str, DatasetAttribute]
 
 
 def parse_attributes(block: bytes, formats: Formats, order: str, file: str) -> list[DatasetAttribute]:

@@ -64,7 +64,6 @@ class MetadataFormat:
         order: of all its numbers, `<` or `>`.
         record_length: of the fixed part.
         bit_count, bits: where the presence bits are.
-        data_size: where the writer says how much data it put.
         places: the variables by name.
         refused: by field name, why a field is not a variable that can be read.
     """
@@ -77,11 +76,10 @@ class MetadataFormat:
         self.order = ">" if form.byte_order == "big" else "<"
         self.pointer = f"{self.order}u{form.pointer_size}"
         self.record_length = top.record_length
-        count, bits, size = top.fields[:3]
+        count, bits = top.fields[:2]
         try:
             self.bit_count = self._slot(count.offset, self._integer("i", count.size))
             self.bits = Listed(self._slot(bits.offset, self.pointer), self._integer("u", bits.size))
-            self.data_size = self._slot(size.offset, self._integer("i", size.size))
         except PbioError as error:
             raise error.at(file=file) from None
         self.places: dict[str, VariablePlace] = {}

@@ -78,7 +78,7 @@ def sound_rows(
     """
     for number, row in enumerate(batch_to_rows(batch), first):
         if isinstance(row, PbioError):
-            row.hint = hint
+            row.hint = hint or row.hint
             raise row.at(file=file, record=number)
         yield row
 

@@ -20,7 +20,6 @@ from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 Leaf: TypeAlias = Callable[[Array, pa.Buffer | None], pa.Array]
 """Elements in native order, and the validity bitmap -> Arrow. Raises PBIO_VALUE_BEYOND_TYPE, PBIO_BAD_STRING."""
 
-LONG_DOUBLE = 11
 _COMPLEX = {12: 4, 13: 8}
 _KINDS = {"i": Kind.INTEGER, "u": Kind.UNSIGNED, "f": Kind.FLOAT}
 

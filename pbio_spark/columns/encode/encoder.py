@@ -189,9 +189,10 @@ class Encoder:
             case Reason.RANGE if pa.types.is_floating(column.type):
                 why, hint = f"{_short(value)} is beyond the field, which has fewer digits", "cast the column to FLOAT"
             case Reason.RANGE:
-                why = f"{_short(value)} is beyond the range of the field"
+                why, hint = f"{_short(value)} is beyond the range of the field", "give the field a wider type"
             case Reason.LENGTH if not pa.types.is_nested(value.type):
                 why = f"{_short(value)} has {_length(value)} bytes, for which the field has no room"
+                hint = "shorten the value, or make the field a string or a longer array"
             case Reason.LENGTH:
                 why = f"{_length(value)} elements do not match the length or the count of the field"
             case Reason.RAGGED:
@@ -199,8 +200,10 @@ class Encoder:
                 hint = "all rows of the array must have one length"
             case Reason.NUL:
                 why = f"{_short(value)} holds a NUL, which would end it"
+                hint = "remove the character, or make the field an array of bytes (BINARY)"
             case Reason.COUNT:
                 why = f"{_length(value)} elements are more than the count of the field can say"
+                hint = "give the field that counts them a wider type"
         raise PbioError(code, f"row {row}: {why}", format=self.plan.format.name, field=column.path, hint=hint)
 
 

@@ -192,7 +192,7 @@ def lengthen(space: ChannelSpace, commits: int) -> None:
         made = Commit(
             space.id, f"{state.version:032x}", state.time, Data(state.control, (DataFile(file.path, file.bytes),), own)
         )
-        Path(space.folder.path(commit_path(state.version + 1))).write_bytes(commit_to_json(made))
+        Path(space.folder.path(commit_path(state.version + 1))).write_bytes(commit_to_json(made, state.version + 1))
         state.apply(made)
         if state.version % 100 == 0:
             history.checkpoint()
@@ -279,7 +279,8 @@ def spark_throughput(spark: SparkSession, folder: Path) -> Iterator[Row]:
         return run(files(), f"{folder}/rows", "pbio", space.root, channel=channel, producerColumn="producer")
 
     written = [(into("rows"), run(files(), f"{folder}/rows", "parquet", f"{folder}/sink {n}")) for n in range(3)]
-    yield Row("a stream into a channel", "parquet sink", *map(min, zip(*written, strict=True)), ROWS, "rows")
+    ours, theirs = map(min, zip(*written, strict=True))
+    yield Row("a stream into a channel", "parquet sink", ours, theirs, ROWS, "rows")
     into("once")
     channel = spark.readStream.format("pbio").option("channel", "once").option("startingOffsets", "earliest")
 

@@ -27,7 +27,7 @@ from benchmarks.spark.spark_scan import session
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
 from pbio_spark.channels import ChannelSpace, Columns, Position, Submission
 from pbio_spark.channels.commits.commit import Commit, Data, DataFile
-from pbio_spark.channels.commits.commit_json import commit_to_json
+from pbio_spark.channels.commits.commit_json import commit_to_json, json_to_commit
 from pbio_spark.channels.commits.groups import Group, Groups
 from pbio_spark.channels.log.layout import commit_path
 
@@ -189,11 +189,10 @@ def lengthen(space: ChannelSpace, commits: int) -> None:
     (file,), (group,) = entry.change.files, entry.change.groups
     own = Groups.of([Group(group.channel, 0, group.start, group.end, 0, 1, group.format)])
     while state.version < commits:
-        made = Commit(
-            space.id, f"{state.version:032x}", state.time, Data(state.control, (DataFile(file.path, file.bytes),), own)
-        )
-        Path(space.folder.path(commit_path(state.version + 1))).write_bytes(commit_to_json(made, state.version + 1))
-        state.apply(made)
+        version, change = state.version + 1, Data(state.control, (DataFile(file.path, file.bytes),), own)
+        made = commit_to_json(Commit(space.id, f"{version:032x}", state.time, change, state.digest), version)
+        Path(space.folder.path(commit_path(version))).write_bytes(made)
+        state.apply(json_to_commit(made, version))
         if state.version % 100 == 0:
             history.checkpoint()
 

@@ -24,7 +24,7 @@ PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 WIDTHS = (56, 20, 20, 32, 7, 4)
-"""Of the columns: a line is printed before the next one is known. Longer cells are no error."""
+"""Of the columns: a line is printed before the next one is known. A longer cell widens its own line only."""
 
 
 def main() -> None:

@@ -71,7 +71,17 @@ class Client:
         return self._admin
 
     def partitions(self, topic: str) -> list[int]:
-        """The numbers of a topic's partitions; none for a missing topic, which is not created. Raises PBIO_KAFKA.
+        """The numbers of a topic's partitions; none for a missing topic, which is not created. Raises PBIO_KAFKA."""
+        found = self._describe(topic)
+        return [] if found is None else sorted(one.id for one in found.partitions)
+
+    def topic_id(self, topic: str) -> str:
+        """Distinguishes a topic from a later one of the same name; empty for a missing one. Raises PBIO_KAFKA."""
+        found = self._describe(topic)
+        return "" if found is None else str(found.topic_id)
+
+    def _describe(self, topic: str) -> Any:
+        """A topic, once each partition has a leader; None for a missing topic.
 
         Brokers create topics that clients ask for by name, as readers and writers do, unless they are told not to.
         """
@@ -81,28 +91,23 @@ class Client:
             left = max(0.001, deadline - time.monotonic())
             asked = self.admin().describe_topics(self.kafka.TopicCollection([topic]), request_timeout=left)
             try:
-                found = asked[topic].result().partitions
+                found = asked[topic].result()
             except self.kafka.KafkaException as exception:
                 self.admin().poll(0)  # logs the reason
                 error = exception.args[0]
                 if error.code() == errors.UNKNOWN_TOPIC_OR_PART:
-                    return []
+                    return None
                 if not error.retriable() and error.code() != errors.LEADER_NOT_AVAILABLE:
                     raise self.failed(what, error) from None
                 trouble: object = error
             else:
-                if found and all(one.leader is not None and one.leader.id >= 0 for one in found):
-                    return sorted(one.id for one in found)
+                led = [one.leader is not None and one.leader.id >= 0 for one in found.partitions]
+                if led and all(led):
+                    return found
                 trouble = "no leader"
             if time.monotonic() > deadline:
                 raise self.failed(what, trouble)
             time.sleep(0.05)
-
-    def topic_id(self, topic: str) -> str:
-        """Distinguishes a topic from a later one of the same name. Raises PBIO_KAFKA."""
-        asked = self.kafka.TopicCollection([topic])
-        with self.trouble(f"describe topic {topic!r}"):
-            return str(self.admin().describe_topics(asked, request_timeout=self.timeout)[topic].result().topic_id)
 
     def missing(self, topic: str, hint: str = "") -> PbioError:
         """The error for a topic that does not exist. Raises PBIO_KAFKA."""

@@ -16,12 +16,19 @@ Take = Callable[[Any], None]
 class TopicReader:
     """Reads all partitions of a topic, each message once over all calls; only whole transactions.
 
-    A topic that is shorter than before was created again, so it is read from its start.
+    A topic that was deleted and created again has another ID, and is read from its start.
+
+    Args:
+        client: reaches the brokers.
+        topic: its name.
+        forget: called when the topic appears or goes, before any message of a new one is delivered.
     """
 
-    def __init__(self, client: Client, topic: str) -> None:
+    def __init__(self, client: Client, topic: str, forget: Callable[[], None] = lambda: None) -> None:
         self._client = client
         self._topic = topic
+        self._forget = forget
+        self._topic_id = ""
         self._consumer: Any = None
         self._ends: dict[int, int] = {}
 
@@ -32,17 +39,21 @@ class TopicReader:
 
     def read(self, take: Take) -> bool:
         """Deliver unread messages; returns whether the topic exists. Raises PBIO_KAFKA."""
-        if self._consumer is None and not self._open():
+        topic_id = self._client.topic_id(self._topic)
+        if topic_id != self._topic_id:
+            self.close()
+            self._forget()
+            self._topic_id = topic_id
+        if not topic_id or (self._consumer is None and not self._open()):
             return False
         wanted = self._wanted()
         if wanted is None:
             self.close()
             return False
-        recreated = [number for number, end in wanted.items() if end < self._ends[number]]
-        for number in recreated:
-            with self._client.trouble(f"read topic {self._topic!r}"):
-                self._consumer.seek(self._place(number, 0))
-            self._ends[number] = 0
+        if any(end < self._ends[number] for number, end in wanted.items()):  # brokers before 2.8 give no IDs
+            self.close()
+            self._forget()
+            return self.read(take)
         self._read_to(wanted, take)
         return True
 

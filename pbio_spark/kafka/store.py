@@ -69,7 +69,11 @@ class KafkaStore:
     def _reset(self) -> None:
         self._process = os.getpid()
         self._client = Client(self.address.brokers, self._settings)
-        self._reader = TopicReader(self._client, self.address.topic)
+        self._reader = TopicReader(self._client, self.address.topic, self._clear)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Forget what the topic held, and the producer, which for some time takes a topic that is new for missing."""
         self._known: dict[bytes, _Known] = {}
         self._bodies: OrderedDict[bytes, Format] = OrderedDict()
         self._size = 0

@@ -183,6 +183,24 @@ def test_a_topic_that_is_deleted_and_created_again(broker: str, topic: str) -> N
     assert store.get(three.id) == three
 
 
+@pytest.mark.parametrize("later", [[], [TWO], [TWO, form("three", 3)]], ids=["missing", "as long", "longer"])
+def test_a_format_is_put_again_into_a_topic_that_was_created_again(
+    broker: str, topic: str, later: list[Format]
+) -> None:
+    address = f"kafka://{broker}/{topic}"
+    store = KafkaStore(address, PATIENT)
+    store.put(ONE)
+    client = admin(broker)
+    client.delete_topics([topic])[topic].result()
+    while topic in client.list_topics(timeout=5).topics:
+        time.sleep(0.05)
+    for each in later:
+        KafkaStore(address).put(each)
+    store.put(ONE)
+    assert sorted(each.id for each in KafkaStore(address)) == sorted(each.id for each in [ONE, *later])
+    assert sorted(each.id for each in store) == sorted(each.id for each in [ONE, *later])
+
+
 def test_formats_put_in_a_transaction_and_one_that_hangs(broker: str, topic: str) -> None:
     from confluent_kafka import Producer
 

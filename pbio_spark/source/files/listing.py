@@ -94,7 +94,7 @@ def list_files(
         if inside is not None:
             raise _space_to_error(inside)
     for lister in listers:
-        found |= {file.path: file for file in lister.files()}
+        found |= {file.path: file for file in lister.files(may_be_gone)}
     files = list(found.values())
     named = {tuple(name for name, _ in file.partition): file for file in files}
     if len(named) > 1:
@@ -184,10 +184,12 @@ class _Lister:
             )
         return roots
 
-    def files(self) -> Iterator[ListedFile]:
+    def files(self, may_be_gone: Callable[[str], bool]) -> Iterator[ListedFile]:
         for root in self.roots:
             entry = find_entry(self.fs, root)
-            if entry is None:
+            if entry is None:  # removed meanwhile
+                if may_be_gone(self.given):
+                    continue
                 raise PbioError(
                     "PBIO_PATH_NOT_FOUND",
                     "file or folder not found",

@@ -13,16 +13,15 @@ from dataclasses import replace
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.globs import is_glob
-from pbio_spark.paths import full_path, locate
-from pbio_spark.source.files.listing import list_files
 from pbio_spark.source.files.outlines import HEAD
 from pbio_spark.source.files.splits import FILE_ERRORS
 from pbio_spark.source.follow.advance import Advance, advance, formats_before
 from pbio_spark.source.follow.digest import Digest, Mark, read_marks
+from pbio_spark.source.follow.folders import Folders
+from pbio_spark.source.follow.loss import refuse_loss
 from pbio_spark.source.follow.matching import SAME_TIME, Comparer, Matched, match
 from pbio_spark.source.follow.progress import NOWHERE, SHOWN, FileProgress, Progress
-from pbio_spark.source.follow.sight import Sight, key_of, look_at, open_sight
+from pbio_spark.source.follow.sight import Sight, look_at, open_sight
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.schema import announce, is_wanted, new_format, several_formats
 from pbio_spark.wire import TruncatedError
@@ -42,7 +41,7 @@ class FileFollower:
     """Checks the files of a stream, and caches what it found between checks."""
 
     def __init__(self, paths: Sequence[str], options: Options) -> None:
-        self._paths = paths
+        self.folders = Folders(paths, options)
         self._options = options
         self._formats: dict[str, Mapping[bytes, Format]] = {}
         """By the digest of what was read of a file, its known formats."""
@@ -62,20 +61,7 @@ class FileFollower:
 
     def stop_growing(self) -> None:
         """Consider the files complete as they are now."""
-        self._fixed = {sight.id or sight.path: sight.file.size for sight in self.look()}
-
-    def look(self, start: Progress = Progress()) -> list[Sight]:  # noqa: B008
-        """The existing files, the oldest first.
-
-        A file that the stream has read may be gone, as may all matches of a glob; a folder may not.
-        """
-        keys = {file.key for file in start.files}
-
-        def may_be_gone(path: str) -> bool:
-            return bool(keys) and (is_glob(path) or key_of(full_path(*locate(path))) in keys)
-
-        sights = look_at(list_files(self._paths, self._options, may_be_gone))
-        return sorted(sights, key=lambda sight: (sight.file.modified, sight.path))
+        self._fixed = {sight.id or sight.path: sight.file.size for sight in self.folders.files_there()}
 
     def latest(self, start: Progress, max_files: int | None, max_bytes: int | None) -> Progress:
         """The offset up to which a batch from `start` can read; `start` itself if there is nothing to read.
@@ -84,10 +70,10 @@ class FileFollower:
         """
         time.sleep(self._pause)
         began = time.monotonic()
-        sights = self.look(start)
+        sights = self.folders.look(start)
         matched = self.match(start.files, sights)
         if any(file.has_more for file in matched.gone):  # or it was renamed during the listing
-            sights = self.look(start)
+            sights = self.folders.look(start)
             matched = self.match(start.files, sights)
         lost = [file for file in matched.gone if file.has_more]
         for file in lost:
@@ -153,7 +139,7 @@ class FileFollower:
             matched = self.match([replace(file, is_fresh=False) for file in batch], seen)
             if not matched.gone and all(origin.start is not None for origin in matched.origins.values()):
                 return _together(batch, seen, matched)
-        sights = self.look(end)
+        sights = self.folders.look(end)
         matched = self.match(end.files, sights)
         found = _together(batch, sights, matched)
         by_path = {sight.path: sight for sight in sights}
@@ -374,24 +360,3 @@ def _together(
         if (origin := matched.origins.get(sight.path)) is not None and origin.start is not None
     }
     return [(file, found[file.path, file.to]) for file in batch if (file.path, file.to) in found]
-
-
-def refuse_loss(file: FileProgress, options: Options) -> None:
-    """Raise PBIO_ROWS_GONE for lost unread rows, or log them if the options tolerate that.
-
-    Lost are the rows of the batch that reads the file, or otherwise those after the read part.
-    """
-    rows = f"rows from record {file.to.ordinal} on"
-    if file.start is not None:
-        count = file.to.ordinal - file.start.ordinal
-        rows = f"{count} rows, records {file.start.ordinal} to {file.to.ordinal - 1}," if count else "rows"
-    error = PbioError(
-        "PBIO_ROWS_GONE",
-        f"{rows} had not been read yet: the file was removed, truncated or overwritten, and no other file has them",
-        file=file.path or None,
-        hint="put the file back, under any name; or continue without these rows, with failOnDataLoss=false or "
-        "ignoreMissingFiles=true",
-    )
-    if options.fail_on_data_loss and not options.ignore_missing_files:
-        raise error
-    log.warning("%s", error)

@@ -15,12 +15,12 @@ import re
 import struct
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
-from pbio_spark.paths import opened
+from pbio_spark.paths import opened, trouble_at
 from pbio_spark.source.files.listing import ListedFile
 
 SETTLED = 2.0
@@ -78,13 +78,15 @@ def _real(folder: str) -> str:
 
 
 def look(file: ListedFile) -> Sight | None:
-    """The file that now has the name of a listed file; None if there is none."""
+    """The file that now has the name of a listed file; None if there is none.
+
+    Raises PBIO_NO_PERMISSION, PBIO_PATH_NOT_FOUND for a bad link, PBIO_FILE_SYSTEM.
+    """
     local = _local_path(file.path)
     if local is not None:
-        try:
+        with trouble_at(local), suppress(FileNotFoundError, NotADirectoryError):
             return _from_disk(file, _stat(local))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        return None
     tag = file.identity
     stamp = _short(f"{tag or file.path}|{file.size}|{file.modified!r}", 16)
     return Sight(file, short_id(tag), bool(tag), stamp, time.time() - file.modified < SETTLED)

@@ -19,7 +19,8 @@ from pbio_spark.columns import ReadPlan
 from pbio_spark.source.files.listing import ListedFile, list_files
 from pbio_spark.source.files.planning import Split, pack
 from pbio_spark.source.files.splits import read_splits
-from pbio_spark.source.follow.follower import FileFollower, refuse_loss
+from pbio_spark.source.follow.follower import FileFollower
+from pbio_spark.source.follow.loss import refuse_loss
 from pbio_spark.source.follow.matching import Comparer, match
 from pbio_spark.source.follow.progress import FileProgress, Progress, progress_from_json, progress_to_json
 from pbio_spark.source.follow.sight import Sight, look, look_at, open_sight
@@ -128,9 +129,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PbioStreamPartition):
-            is_tolerated = self._options.ignore_missing_files or not self._options.fail_on_data_loss
-            options = replace(self._options, ignore_missing_files=is_tolerated)
-            yield from read_splits(partition.plan, partition.splits, options, self._open)
+            yield from read_splits(partition.plan, partition.splits, self._options, self._open)
 
     @contextmanager
     def _open(self, split: Split) -> Iterator[BinaryIO]:

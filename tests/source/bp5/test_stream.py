@@ -188,3 +188,12 @@ def test_an_offset_of_another_source_is_refused(tmp_path: Path) -> None:
     run = make(tmp_path / "run.bp", [values(0)])
     with pytest.raises(PbioError, match="PBIO_BAD_OFFSET"):
         Stream(run, offset={"files": {}}).batch()
+
+
+def test_a_dataset_that_is_gone_does_not_stop_a_query_that_takes_what_is_there(tmp_path: Path) -> None:
+    stream = Stream(make(tmp_path / "a.bp", [values(0)]))
+    assert stream.batch() == [0]
+    shutil.rmtree(tmp_path / "a.bp")
+    stream = Stream(tmp_path / "a.bp", offset=stream.offset)
+    stream.reader.prepareForTriggerAvailableNow()
+    assert stream.batch() == []

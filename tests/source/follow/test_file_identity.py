@@ -115,7 +115,7 @@ def test_rows_that_are_gone(stream: Stream) -> None:
         with pytest.raises(PbioError, match=r"\[PBIO_ROWS_GONE\] rows from record 1 on"):
             stream.batch()
         stream.restart()
-    stream.options = type(stream.options)(fail_on_data_loss=False)
+    stream.options = type(stream.options)(ignore_missing_files=True)
     stream.restart()
     assert stream.batch() == []
     stream.options = type(stream.options)()

@@ -197,7 +197,7 @@ class World:
             self.fetch()
         except PbioError as error:
             assert error.code == "PBIO_ROWS_GONE", error  # noqa: PT017
-            self.options = {self.random.choice(["ignoreMissingFiles"]): "true"}
+            self.options = {"ignoreMissingFiles": "true"}
             self.restart()
             self.fetch()
             self.options = {}
@@ -221,9 +221,37 @@ class World:
             self.fetch()
             (self.outside / path.name).rename(path)
 
-    def steps(self, count: int) -> None:
+    def folder_gone(self) -> None:
+        """The whole folder leaves, and returns with its files or copies of them, to which one may have been added."""
+        self.fetch_all()
+        gone = self.folder.rename(self.root / "gone")
+        is_tolerated = bool(self.came) and self.random.random() < 0.5
+        self.options = {"ignoreMissingFiles": "true"} if is_tolerated else {}
+        self.restart()
+        if is_tolerated:
+            self.fetch()
+        else:
+            with pytest.raises(PbioError, match="PBIO_PATH_NOT_FOUND"):
+                self.fetch()
+        if self.random.random() < 0.5:
+            gone.rename(self.folder)
+        else:
+            shutil.copytree(gone, self.folder)
+            shutil.rmtree(gone)
+        if self.random.random() < 0.5:
+            self.create()
+        self.options = {}
+        if self.random.random() < 0.5:
+            self.restart()
+
+    def steps(self, count: int, *, gone: bool = True) -> None:
+        """
+        Args:
+            gone: whether the folder itself may leave, too.
+        """
         quick = [self.create, self.append, self.append, self.append, self.rename, self.rotate, self.touch]
         rare = [self.copytruncate, self.restore, self.remove_read, self.remove, self.replace, self.archive]
+        rare += [self.folder_gone] if gone else []
         for _ in range(count):
             roll = self.random.random()
             if roll < 0.35:
@@ -259,4 +287,4 @@ def test_each_row_comes_once(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [187, 302, 376])
 def test_each_row_comes_once_where_it_once_did_not(tmp_path: Path, seed: int) -> None:
-    World(tmp_path, seed).steps(FAILED_WITHIN)
+    World(tmp_path, seed).steps(FAILED_WITHIN, gone=False)

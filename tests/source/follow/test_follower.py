@@ -282,7 +282,7 @@ def test_formats_without_records_are_known_too(tmp_path: Path) -> None:
     for n in range(3):
         assert stream.batch() == [n]
         (progress,) = stream.offset.files
-        known = stream.follower.formats_of(progress.to, stream.follower.look()[0])
+        known = stream.follower.formats_of(progress.to, stream.follower.folders.files_there()[0])
         assert known.keys() == {formatted(OLD).id, formatted(MIDDLE).id}
         stream.restart()
         write_readings(tmp_path / "a", MIDDLE, range(n + 1, n + 2), append=True)

@@ -143,3 +143,32 @@ def test_a_running_query_sees_what_comes(spark: SparkSession, folder: Path, sink
             assert [n for batch in sink.batches.values() for n in batch] == list(range(i + 1))
     finally:
         query.stop()
+
+
+def test_a_folder_that_was_gone_is_read_on_from_the_checkpoint(run: Start, sink: Sink, folder: Path) -> None:
+    write_readings(folder / "a", MIDDLE, range(3))
+    run()
+    gone = folder.rename(folder.parent / "gone")
+    with pytest.raises(PySparkException, match=r"\[PBIO_PATH_NOT_FOUND\](.|\n)*ignoreMissingFiles"):
+        run()
+    run(ignoreMissingFiles=True)
+    gone.rename(folder)
+    write_readings(folder / "a", MIDDLE, range(3, 5), append=True)
+    run()
+    assert list(sink.batches.values()) == [[0, 1, 2], [3, 4]]
+
+
+def test_a_running_query_waits_for_its_folder(spark: SparkSession, folder: Path, sink: Sink, tmp_path: Path) -> None:
+    write_readings(folder / "a", MIDDLE, range(2))
+    frame = spark.readStream.format("pbio").schema("n int").option("ignoreMissingFiles", True).load(str(folder))
+    query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "c")).start()
+    try:
+        query.processAllAvailable()
+        gone = folder.rename(tmp_path / "gone")
+        query.processAllAvailable()
+        write_readings(gone / "b", MIDDLE, range(2, 4))
+        gone.rename(folder)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert list(sink.batches.values()) == [[0, 1], [2, 3]]

@@ -44,7 +44,8 @@ class FolderFollower:
 
     def stop_growing(self) -> None:
         """Consider folders complete: take the current steps as final."""
-        self._fixed = {f.path: len(known[1]) for f in self._files({}) if (known := self._whole(f)) is not None}
+        files = list_datasets(self._paths, self._options, lambda path: True)
+        self._fixed = {file.path: len(known[1]) for file in files if (known := self._whole(file)) is not None}
 
     def latest(self, start: Progress, max_steps: int | None, max_bytes: int | None) -> dict[str, FolderProgress]:
         """The offset up to which a batch can read. Raises PBIO_ROWS_GONE for a folder that was truncated or

@@ -28,14 +28,14 @@ from pbio_spark.wire import FileWriter
 
 FRESH = """
 import pickle, sys, time
-import numpy, pyarrow, pbio_spark.columns.decode.converter as columns, llvmlite.binding
+import numpy, pyarrow, pbio_spark.columns.decode.converter, llvmlite.binding
 shipped = sys.stdin.buffer.read()
 start = time.perf_counter()
 converter, record, header = pickle.loads(shipped)
 memory = numpy.frombuffer(record, numpy.uint8)
 address = memory.__array_interface__["data"][0]
 starts, ends = (numpy.array([address + at], numpy.int64) for at in (header, len(record)))
-columns.Decoder(converter).decode(starts, ends)
+converter.decoder().decode(starts, ends)
 print(time.perf_counter() - start, "numba" in sys.modules)
 """
 

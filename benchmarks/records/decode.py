@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks import Row, clock, side_by_side
 from benchmarks.records.ffs_rates import SIZES, Sample, decode_seconds, read_seconds, sample
-from pbio_spark.columns.decode.converter import Decoder
+from pbio_spark.columns.decode.converter import Converter
 from pbio_spark.columns.files.compile import compile_converter, plan_read, with_converters
 from pbio_spark.columns.files.plan import BatchLimits, FilePart, Selection
 from pbio_spark.columns.files.read import read_batches
@@ -60,7 +60,9 @@ def best(run: Callable[[], object], repeats: int = 5) -> float:
 def decoding(of: Sample) -> Callable[[], object]:
     """Decode all records of a sample in batches."""
     plan = plan_read(Selection(record_to_arrow(of.format.record)))
-    decoder = Decoder(compile_converter(plan, of.format, fused=True))
+    converter = compile_converter(plan, of.format, fused=True)
+    assert isinstance(converter, Converter)
+    decoder = converter.decoder()
     memory = np.frombuffer(of.data, np.uint8)
     items = memory.__array_interface__["data"][0] + of.stride * np.arange(of.count, dtype=np.int64)
     starts, ends = items + of.format.header_size, items + of.stride

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from pbio_spark.columns.decode.symbols import schema_to_symbols
     from pbio_spark.columns.encode.encoder import Encoded, Encoder, RecordBuffer, format_to_encoder
     from pbio_spark.columns.encode.null_value import BLANK, NullValue, null_replacement
-    from pbio_spark.columns.files.batches import MODE_HINT, AnyDecoder, BatchMaker
+    from pbio_spark.columns.files.batches import MODE_HINT, BatchMaker
     from pbio_spark.columns.files.chunks import UNKNOWN_FORMAT, Chunk, Chunker, Resumption
     from pbio_spark.columns.files.compile import plan_read, plan_to_excluding, route_of, with_converters
+    from pbio_spark.columns.files.decoders import AnyDecoder
     from pbio_spark.columns.files.names import renamed
     from pbio_spark.columns.files.plan import (
         CORRUPT_TYPE,
@@ -176,7 +177,8 @@ _HOMES = {
     "decode.symbols": ("schema_to_symbols",),
     "encode.encoder": ("Encoded", "Encoder", "RecordBuffer", "format_to_encoder"),
     "encode.null_value": ("BLANK", "NullValue", "null_replacement"),
-    "files.batches": ("MODE_HINT", "AnyDecoder", "BatchMaker"),
+    "files.batches": ("MODE_HINT", "BatchMaker"),
+    "files.decoders": ("AnyDecoder",),
     "files.chunks": ("Chunk", "Chunker", "Resumption", "UNKNOWN_FORMAT"),
     "files.compile": ("plan_read", "plan_to_excluding", "route_of", "with_converters"),
     "files.names": ("renamed",),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ecode.errors import valid_text
 from ecode.types import Notes, Record
@@ -30,6 +30,12 @@ from pbio_spark.formats.body.struct_layout import FieldLayout, OptInfo, StructLa
 from pbio_spark.formats.machine import ByteOrder, Machine, machine_named
 
 __all__ = ["FieldLayout", "Format", "OptInfo", "StructLayout", "check_format"]
+
+_KEPT = ("body", "id", "name", "base_length", "is_variant", "byte_order", "pointer_size", "body_version")
+"""What a pickled format carries: finding and naming its records takes nothing else."""
+
+_PARSED = frozenset({"structs", "float_format", "column_major", "record", "_layouts", "_variant", "_recursive"})
+"""What it parses again from its body when it is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,11 @@ class Format:
         body: the bytes as they arrived; this package may write an equal format with other bytes.
         id: 8, 10 or 12 bytes.
         record: the record type, with the notes of its opt-info block.
+        name: of the top structure, which is the name of the format.
+        base_length: of the base record, in bytes.
+        is_variant: whether records hold anything beyond their base: strings, pointers, dynamic arrays.
+
+    A format that was unpickled parses its body when something other than the last three is needed.
     """
 
     structs: tuple[StructLayout, ...] = field(compare=False)
@@ -62,6 +73,9 @@ class Format:
     _layouts: dict[str, StructLayout] = field(compare=False, repr=False)
     _variant: frozenset[str] = field(compare=False, repr=False)
     _recursive: frozenset[str] = field(compare=False, repr=False)
+    name: str = field(compare=False, repr=False)
+    base_length: int = field(compare=False, repr=False)
+    is_variant: bool = field(compare=False, repr=False)
 
     @classmethod
     def from_body(cls, body: bytes, id: bytes | None = None) -> Self:  # noqa: A002
@@ -82,6 +96,7 @@ class Format:
             record = layouts_to_record(layouts)
         except PbioError as error:
             raise error.at(format=id.hex()) from None
+        top, variant = layouts.structs[0], variant_structs(record)
         return cls(
             layouts.structs,
             layouts.byte_order,
@@ -93,8 +108,11 @@ class Format:
             id,
             record,
             {layout.name: layout for layout in layouts.structs},
-            variant_structs(record),
+            variant,
             recursive_structs(record),
+            top.name,
+            top.record_length,
+            top.name in variant,
         )
 
     @staticmethod
@@ -157,11 +175,6 @@ class Format:
             )
 
     @property
-    def name(self) -> str:
-        """The name of the top structure, which is the name of the format."""
-        return self.structs[0].name
-
-    @property
     def layouts(self) -> Layouts:
         """The content of the body: the input of `layouts_to_body`."""
         return Layouts(
@@ -176,11 +189,6 @@ class Format:
     def struct(self, name: str) -> StructLayout:
         """The layout of the structure of that name; KeyError if it is missing."""
         return self._layouts[name]
-
-    @property
-    def is_variant(self) -> bool:
-        """Whether records hold anything beyond their base: strings, pointers, dynamic arrays."""
-        return self.name in self._variant
 
     def is_variant_struct(self, name: str) -> bool:
         """Whether one structure of the format holds anything beyond its base."""
@@ -230,7 +238,25 @@ class Format:
         return "".join(tables)
 
     def __reduce__(self) -> tuple[Callable[..., Format], tuple[Any, ...]]:
-        return Format.from_body, (self.body, self.id)
+        return _unpickled, tuple(getattr(self, name) for name in _KEPT)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What an unpickled format has not parsed yet."""
+            if name not in _PARSED:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            parsed = Format.from_body(self.body, self.id)
+            for part in _PARSED:
+                object.__setattr__(self, part, getattr(parsed, part))
+            return getattr(self, name)
+
+
+def _unpickled(*kept: Any) -> Format:
+    form = object.__new__(Format)
+    for name, value in zip(_KEPT, kept, strict=True):
+        object.__setattr__(form, name, value)
+    return form
 
 
 def _notes(notes: Notes) -> str:

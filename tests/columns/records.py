@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ecode.native import Kernel
-from pbio_spark.columns.decode.converter import CompiledLevel, Converter, Decoded, Decoder, plan_to_converter
+from pbio_spark.columns.decode.converter import CompiledLevel, CompiledPlan, Decoded, Decoder, compile_plan
 from pbio_spark.columns.decode.generate import level_to_texts
 from pbio_spark.columns.decode.plan import levels_of
 from pbio_spark.columns.decode.planner import format_to_plan
@@ -37,17 +37,17 @@ def decode_records(
     ends = memory.__array_interface__["data"][0] + np.cumsum(lengths)
     starts = ends - lengths + form.header_size
     if not checked:
-        return Decoder(plan_to_converter(plan, fused=fused)).decode(starts, ends)
+        return Decoder(compile_plan(plan, fused=fused)).decode(starts, ends)
     readable = [(memory.__array_interface__["data"][0], memory.nbytes)]
     levels = [(level, level_to_texts(level, fused)) for level in levels_of(plan)]
-    converter = Converter(
+    compiled = CompiledPlan(
         plan,
         tuple(
             CompiledLevel(level, tuple((text, cast(Kernel, CheckedKernel(text.source, readable))) for text in texts))
             for level, texts in levels
         ),
     )
-    return Decoder(converter).decode(starts, ends)
+    return Decoder(compiled).decode(starts, ends)
 
 
 def same(left: Any, right: Any) -> bool:

@@ -183,7 +183,7 @@ def read_stretch(
     if part.start >= size:
         reason = f"the file has {size} bytes, but the log has events from byte {part.start} on"
         raise PbioError("PBIO_BAD_LOG", reason, file=name, hint=PUT_BACK)
-    chunker = Chunker(source, name, plan.formats, plan.store, plan.limits, plan.walk)
+    chunker = Chunker(source, name, plan.formats, plan.store, plan.limits, plan.walk, joins=True)
     maker = EventMaker(plan, part, chunker.formats, stretch, shift)
     rest: Iterable[Stretch] = ()
     try:

@@ -1,10 +1,10 @@
-"""`Converter`: a plan with its kernels, ready to travel; and running it over records."""
+"""`Converter`: a format's plan with its kernels, ready to travel; and running it over records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,34 +36,71 @@ class CompiledLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class Converter:
-    """Record bytes of one format -> record batches of one schema.
+class CompiledPlan:
+    """A plan with its kernels, which serves every format that has this plan.
 
-    Made on the driver by `plan_to_converter`; pickles with its machine code, so that an executor only runs it.
-    `route` and `target` describe how records are read (see `RecordRoute`).
+    Made on the driver by `compile_plan`; pickles with its machine code, so that an executor only runs it.
     """
 
     plan: Plan
     levels: tuple[CompiledLevel, ...]
-    route: str = "direct"
-    target: str | None = None
-
-    @property
-    def format(self) -> Format:
-        return self.plan.format
 
     def decoder(self) -> Decoder:
         return Decoder(self)
 
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """Record bytes of one format -> record batches of one schema.
+
+    `route` and `target` describe how records are read (see `RecordRoute`). Converters of a `ReadPlan` whose plans are
+    equal have one `CompiledPlan`, which is also pickled once.
+    """
+
+    format: Format
+    compiled: CompiledPlan
+    route: str = "direct"
+    target: str | None = None
+
+    @property
+    def plan(self) -> Plan:
+        return self.compiled.plan
+
+    def decoder(self) -> Decoder:
+        return Decoder(self.compiled)
+
     @property
     def source(self) -> str:
         """The text of all kernels, for display."""
-        return "\n\n".join(kernel.source for level in self.levels for _, kernel in level.kernels)
+        return "\n\n".join(kernel.source for level in self.compiled.levels for _, kernel in level.kernels)
+
+    def __reduce__(self) -> tuple[Callable[..., Converter], tuple[Any, ...]]:
+        # There may be thousands; a dataclass with slots takes five times as long to unpickle by itself.
+        return Converter, (self.format, self.compiled, self.route, self.target)
 
 
-def plan_to_converter(plan: Plan, *, fused: bool) -> Converter:
+class SharedPlans:
+    """The compiled plans of a `ReadPlan`: those that are equal are one."""
+
+    def __init__(self, known: Iterable[CompiledPlan] = ()) -> None:
+        """
+        Args:
+            known: compiled earlier, whichever kernels they have.
+        """
+        self._known = {(one.plan, False): one for one in known}
+
+    def compiled(self, plan: Plan, *, fused: bool) -> CompiledPlan:
+        """A plan, compiled; fused kernels are also used if cached."""
+        found = self._known.get((plan, fused))
+        if found is None:
+            found = compile_plan(plan, fused=fused or is_ready(plan, fused=True))
+            self._known[plan, fused] = found
+        return found
+
+
+def compile_plan(plan: Plan, *, fused: bool) -> CompiledPlan:
     """Compile a plan: `fused` for many records, ready-made for few (see `generate`)."""
-    return Converter(
+    return CompiledPlan(
         plan,
         tuple(
             CompiledLevel(level, tuple((text, compile_kernel(text.source)) for text in level_to_texts(level, fused)))
@@ -72,17 +109,18 @@ def plan_to_converter(plan: Plan, *, fused: bool) -> Converter:
     )
 
 
-def format_to_converter(form: Format, spec: ColumnSpec, *, target: str | None, fused: bool) -> Converter:
+def format_to_converter(
+    form: Format, spec: ColumnSpec, shared: SharedPlans, *, target: str | None, fused: bool
+) -> Converter:
     """Compile the direct route of a format to columns; fused kernels are also used if cached.
 
     Raises what `format_to_plan` raises.
     """
-    plan = format_to_plan(form, spec)
-    return replace(plan_to_converter(plan, fused=fused or is_ready(plan, fused=True)), target=target)
+    return Converter(form, shared.compiled(format_to_plan(form, spec), fused=fused), target=target)
 
 
 def is_ready(plan: Plan, *, fused: bool) -> bool:
-    """Whether `plan_to_converter` finds everything compiled."""
+    """Whether `compile_plan` finds everything compiled."""
     return all(is_compiled(text.source) for level in levels_of(plan) for text in level_to_texts(level, fused))
 
 
@@ -106,17 +144,17 @@ class Decoded:
 
 
 class Decoder:
-    """Runs a converter, and remembers the size of its outputs."""
+    """Runs a compiled plan over records of any formats that have it, and remembers the size of its outputs. For one
+    thread at a time."""
 
-    def __init__(self, converter: Converter) -> None:
-        self.converter = converter
+    def __init__(self, compiled: CompiledPlan) -> None:
+        self._plan = compiled.plan
         self._runners = [
-            (compiled.level, [Runner(text, kernel) for text, kernel in compiled.kernels])
-            for compiled in converter.levels
+            (level.level, [Runner(text, kernel) for text, kernel in level.kernels]) for level in compiled.levels
         ]
-        self._type = pa.struct(list(converter.plan.schema))
-        self._cost = VALUE_COST * converter.plan.parts
-        self._minimum = -(-converter.plan.format.structs[0].record_length // 8) * 8
+        self._type = pa.struct(list(compiled.plan.schema))
+        self._cost = VALUE_COST * compiled.plan.parts
+        self._minimum = -(-compiled.plan.size // 8) * 8
 
     def decode(self, starts: Int64s, ends: Int64s) -> Decoded:
         """Decode records in memory.
@@ -149,7 +187,7 @@ class Decoder:
             for node in level.nodes:
                 if isinstance(node, Deref):
                     outputs.rows[node.number] = np.arange(count, dtype=np.int32) if rows is None else rows
-        batch = assemble(self.converter.plan, self._type, count, outputs, status)
+        batch = assemble(self._plan, self._type, count, outputs, status)
         return Decoded(batch, status)
 
     def _places(self, level: Level, starts: Int64s, outputs: Outputs) -> tuple[Int64s, Int64s | None, Int32s | None]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -146,7 +146,12 @@ class Absent:
     """A column that the format lacks: null, or its default."""
 
     type: pa.DataType
-    value: bool | int | float | str | Decimal | None = None
+    value: bool | int | float | str | Decimal | None = field(default=None, compare=False)
+    exactly: str = field(init=False, repr=False)
+    """The value, as it is compared: -0.0 is not 0.0, and NaN is NaN."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exactly", repr(self.value))
 
 
 Filled: TypeAlias = Scalar | Text | Chars | Items | Deref
@@ -155,9 +160,15 @@ Node: TypeAlias = Filled | Structure | Masked | Absent
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan for one format and one schema: a node for each column, in the schema's order; `parts` as for `Items`."""
+    """The plan for one schema and the formats that have its fields at the same places.
 
-    format: Format
+    Attributes:
+        size: of the base record, in bytes.
+        nodes: one for each column, in the schema's order.
+        parts: as for `Items`.
+    """
+
+    size: int
     schema: pa.Schema
     nodes: tuple[Node, ...]
     parts: int = 0

@@ -53,7 +53,7 @@ def format_to_plan(format: Format, spec: ColumnSpec) -> Plan:  # noqa: A002 - th
     planner = _Planner(format, spec.presentation)
     try:
         nodes = planner.columns(format.record.structs[0], map_columns(format.record, spec), 0)
-        return Plan(format, spec.schema, nodes, planner.parts(Ref(format.name)))
+        return Plan(format.base_length, spec.schema, nodes, planner.parts(Ref(format.name)))
     except PbioError as error:
         raise error.at(format=f"{format.name} ({format.id.hex()})") from None
 

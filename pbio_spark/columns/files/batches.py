@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +13,12 @@ import pyarrow as pa
 
 from ecode.errors import valid_text
 from ecode.native.table import address_of
-from ecode.outcome import Statics
 from morph import Rejection
-from pbio_spark.columns.decode.converter import Converter, Decoded, Decoder
+from pbio_spark.columns.decode.converter import Decoded
 from pbio_spark.columns.decode.explain import explain
 from pbio_spark.columns.files.chunks import DAMAGE, Chunk
-from pbio_spark.columns.files.compile import compile_converter
+from pbio_spark.columns.files.decoders import AnyDecoder, Decoders
 from pbio_spark.columns.files.left_out import LeftOut
-from pbio_spark.columns.files.names import warn_of_new_columns
 from pbio_spark.columns.files.null_check import forbids_nulls, unexpected_nulls
 from pbio_spark.columns.files.plan import FilePart, ReadPlan
 from pbio_spark.columns.programs.routes import rejection_to_error
@@ -30,12 +28,7 @@ from pbio_spark.formats.store import missing_hint
 from pbio_spark.wire import TruncatedError
 from pbio_spark.wire.foreign import unknown_format
 
-if TYPE_CHECKING:
-    from pbio_spark.columns.programs.converter import FilterDecoder, ProgramDecoder
-
 log = logging.getLogger("pbio_spark.columns")
-
-AnyDecoder: TypeAlias = "Decoder | FilterDecoder | ProgramDecoder"
 
 MODE_HINT = "the option mode decides what becomes of bad records"
 CORRUPT_BYTES = 1 << 20
@@ -51,18 +44,15 @@ class BatchMaker:
         self.formats = formats
         self._left_out = LeftOut()
         self._data_schema = plan.selection.data_schema
-        self._decoders: dict[int, AnyDecoder | Rejection] = {}
+        self._decoders = Decoders(plan, part.name, self._data_schema)
         self._forbids_nulls = forbids_nulls(self._data_schema)
-        self._is_ordered = plan.selection.request is not None and plan.selection.request.ordered
-        given = (getattr(converter, "statics", None) for converter in plan.converters.values())
-        self._state: Statics = next((statics for statics in given if statics is not None), {})
 
     def chunk_to_batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """The rows of a chunk: one batch, or several if the records exceed the size of one."""
         first, step = 0, len(chunk.positions)
         while first < len(chunk.positions):
             stop = min(first + step, len(chunk.positions))
-            if self._is_ordered:
+            if self._decoders.is_ordered:
                 # Programs that keep state see the records in order, whatever their formats are.
                 others = np.flatnonzero(chunk.formats[first:stop] != chunk.formats[first])
                 stop = first + int(others[0]) if len(others) else stop
@@ -81,23 +71,10 @@ class BatchMaker:
         batches: list[pa.RecordBatch] = []
         rejected: list[tuple[Rejection, npt.NDArray[np.int64]]] = []
         rows = 0
-        formats = chunk.formats[first:stop]
-        are_alike = (formats == formats[0]).all()
-        for number in formats[:1] if are_alike else np.unique(formats):
-            having = first + (np.arange(stop - first) if are_alike else np.flatnonzero(formats == number))
-            if number >= 0 and not self._is_selected(self.formats[number]):
-                wanted[having] = False
-                continue
-            sound = having if chunk.rights.all() else having[chunk.rights[having]]
-            if not len(sound):
-                continue
-            decoder = self._decoder(int(number))
-            if isinstance(decoder, Rejection):
-                rejected.append((decoder, having))
-                continue
+        for decoder, sound in self._by_decoder(chunk, first, stop, wanted, rejected):
             is_all = len(sound) == count
             starts, ends = (at if is_all else at[sound] for at in (chunk.starts, chunk.ends))
-            decoded = self._checked(self._decode(decoder, starts, ends), self.formats[number])
+            decoded = self._checked(self._decode(decoder, starts, ends), chunk.formats[sound])
             done = len(decoded.status)
             if is_all and done == count and not decoded.status.any():
                 own = sound if decoded.rows is None else decoded.rows
@@ -132,6 +109,34 @@ class BatchMaker:
             data = data.take(pa.array(taken, mask=taken < 0))
         return self._finish(data, chunk, kept, bad), stop
 
+    def _by_decoder(
+        self,
+        chunk: Chunk,
+        first: int,
+        stop: int,
+        wanted: npt.NDArray[np.bool_],
+        rejected: list[tuple[Rejection, npt.NDArray[np.int64]]],
+    ) -> Iterable[tuple[AnyDecoder, npt.NDArray[np.int64]]]:
+        """The sound entries of each decoder; notes those that are not wanted, and those that are rejected."""
+        found: dict[int, tuple[AnyDecoder, list[npt.NDArray[np.int64]]]] = {}
+        are_right = chunk.rights.all()
+        for number, having in _by_format(chunk.formats[first:stop], first):
+            if number >= 0 and not self._is_selected(self.formats[number]):
+                wanted[having] = False
+                continue
+            sound = having if are_right else having[chunk.rights[having]]
+            if not len(sound):
+                continue
+            decoder = self._decoders.find(number, self.formats[number])
+            if isinstance(decoder, Rejection):
+                rejected.append((decoder, having))
+            else:
+                found.setdefault(id(decoder), (decoder, []))[1].append(sound)
+        return [
+            (decoder, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts)))
+            for decoder, parts in found.values()
+        ]
+
     def log_omissions(self) -> None:
         """Log how many records have been left out."""
         self._left_out.log(self.part.name)
@@ -146,36 +151,6 @@ class BatchMaker:
                 hint="say which to read with the option formatName",
             )
         return self.plan.selection.has(form)
-
-    def _decoder(self, number: int) -> AnyDecoder | Rejection:
-        decoder = self._decoders.get(number)
-        if decoder is None:
-            form = self.formats[number]
-            plan, selection = self.plan, self.plan.selection
-            converter = plan.converters.get(form.id)
-            # Only IDs of version 2 are hashes: other IDs may mean different formats in two files.
-            if converter is None or (not isinstance(converter, Rejection) and converter.format != form):
-                if selection.query:
-                    warn_of_new_columns(
-                        selection.query,
-                        self.part.name,
-                        form,
-                        self._data_schema,
-                        selection.presentation,
-                        selection.aliases,
-                    )
-                converter = compile_converter(plan, form, fused=False)
-            if isinstance(converter, Rejection):
-                decoder = converter
-            elif isinstance(converter, Converter):
-                decoder = converter.decoder()
-            else:
-                if self._is_ordered and converter.statics is None:
-                    # One state for records of all formats.
-                    converter = converter.with_state(self._state)
-                decoder = converter.decoder(plan.limits.most_bytes)
-            self._decoders[number] = decoder
-        return decoder
 
     def _is_dropped(self, rejection: Rejection, count: int) -> bool:
         """Whether records that reach no wanted type are left out; otherwise they are bad records."""
@@ -197,8 +172,12 @@ class BatchMaker:
             half = len(starts) // 2
             return self._decode(decoder, starts[:half], ends[:half])
 
-    def _checked(self, decoded: Decoded, form: Format) -> Decoded:
-        """The decoded batch, with records that have nulls where the schema allows none marked as bad."""
+    def _checked(self, decoded: Decoded, numbers: npt.NDArray[np.int32]) -> Decoded:
+        """The decoded batch, with records that have nulls where the schema allows none marked as bad.
+
+        Args:
+            numbers: of the records' formats.
+        """
         found = unexpected_nulls(decoded.batch) if self._forbids_nulls else None
         if not found:
             return decoded
@@ -208,6 +187,7 @@ class BatchMaker:
             record = int(records[row])
             if decoded.status[record] == 0:
                 decoded.status[record] = -1
+                form = self.formats[numbers[record]]
                 errors[record] = PbioError(
                     "PBIO_UNEXPECTED_NULL",
                     "the record has no value where the schema has NOT NULL",
@@ -275,11 +255,11 @@ class BatchMaker:
         offset, record = self._record(chunk, entry)
         if entry in bad.errors:
             return bad.errors[entry].at(file=self.part.name, offset=offset)
-        decoder = self._decoders.get(number)
-        if isinstance(decoder, Rejection):
-            return rejection_to_error(decoder).at(file=self.part.name, offset=offset)
+        rejection = self._decoders.rejection(number)
+        if rejection is not None:
+            return rejection_to_error(rejection).at(file=self.part.name, offset=offset)
         form = self.formats[number] if number >= 0 else None
-        plan = decoder.converter.plan if isinstance(decoder, Decoder) else None
+        plan = self._decoders.plan(number)
         encoding = self.plan.selection.presentation.encoding
         if form is None and self.plan.store is not None:
             return unknown_format(record, missing_hint(self.plan.store), file=self.part.name, offset=offset)
@@ -374,14 +354,21 @@ class BatchMaker:
             "format_id": lambda: of_format([form.id.hex() for form in self.formats]),
             "format_name": lambda: of_format([valid_text(form.name) for form in self.formats]),
             "machine": lambda: of_format([form.machine for form in self.formats]),
-            "way": lambda: of_format([self._said(number, "route") for number in range(len(self.formats))]),
-            "target": lambda: of_format([self._said(number, "target") for number in range(len(self.formats))]),
+            "way": lambda: of_format([self._decoders.said(number, "route") for number in range(len(self.formats))]),
+            "target": lambda: of_format([self._decoders.said(number, "target") for number in range(len(self.formats))]),
         }
 
-    def _said(self, number: int, what: str) -> str | None:
-        """An attribute of a format's converter; None before it exists."""
-        decoder = self._decoders.get(number)
-        return None if decoder is None or isinstance(decoder, Rejection) else getattr(decoder.converter, what)
+
+def _by_format(numbers: npt.NDArray[np.int32], first: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """The numbers of the formats of entries, ascending, each with its entries; the first is the entry `first`."""
+    if (numbers == numbers[0]).all():
+        yield int(numbers[0]), first + np.arange(len(numbers))
+        return
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    edges = np.flatnonzero(np.diff(ordered)) + 1
+    begins = [0, *edges.tolist()]
+    yield from zip(ordered[begins].tolist(), np.split(first + order, edges), strict=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ class Chunker:
         limits: limits of a chunk.
         kernel: of the walk.
         resumption: where to resume after damage.
+        joins: whether a chunk may have records from both sides of a format item.
     """
 
     def __init__(
@@ -106,6 +107,8 @@ class Chunker:
         limits: BatchLimits = BatchLimits(),  # noqa: B008 - frozen
         kernel: Kernel | None = None,
         resumption: Resumption = Resumption(),
+        *,
+        joins: bool = False,
     ) -> None:
         self.source = source
         self.name = name
@@ -118,7 +121,7 @@ class Chunker:
         self._offset = 0
         self._asked: set[bytes] = set()
         self._is_counted = True
-        self._resumption = resumption
+        self._resumption, self._joins = resumption, joins
         # Looks at what the compiled walk stops at, in the file itself.
         self._scanner = Scanner(source, name, formats={form.id: form for form in reversed(formats)})
 
@@ -147,6 +150,7 @@ class Chunker:
         position = self._scanner.offset if start == 0 else 0
         while True:
             walked = self.walker.walk(self._data, position, self._limits.most_records)
+            walked = self._joined(walked, end) if self._joins else walked
             if self._ask(walked):
                 continue
             false = self._false_length(walked, end)
@@ -178,6 +182,34 @@ class Chunker:
                 yield self._too_large(item, position, ordinal)
                 ordinal += 1
             position = self._go_to(item.end, end)
+
+    def _joined(self, walked: Walked, end: int) -> Walked:
+        """The walk continued over format items, until something else needs a closer look."""
+        seen = 0
+        while walked.stop is Stop.OTHER:
+            found = len(walked.positions)
+            # An unknown record is looked up, and one that may be damaged is examined, before any more is read.
+            if found > seen and (not walked.rights[-1] or walked.formats[seen:].min() < 0):
+                break
+            if (after := self._after_format(walked.next, end)) is None:
+                break
+            walked, seen = self.walker.walk_on(after), found
+        return walked
+
+    def _after_format(self, position: int, end: int) -> int | None:
+        """The position after a sound format item in memory; None if that is not what lies there."""
+        head = self._data[position : position + 20].tobytes()
+        start = position + 8 + int.from_bytes(head[1:4])
+        after = start + int.from_bytes(head[4:8])
+        if head[:1] != b"\2" or after > min(len(self._data), end - self._offset):
+            return None
+        known = self._scanner.formats.get(head[8 : start - position])
+        try:
+            if known is None:
+                return None if isinstance(self._single(position, end), PbioError) else after
+        except PbioError:  # which is raised again when the records before the item have been read
+            return None
+        return after if known.body == self._data[start:after].tobytes() else None
 
     def _pass_magic(self) -> TruncatedError | None:
         """Check the magic at the start of the file; the error of a file that ends inside it."""

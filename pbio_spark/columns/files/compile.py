@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import ecode
 from morph import Problem, Rejection, Transform
-from pbio_spark.columns.decode.converter import Converter, format_to_converter
+from pbio_spark.columns.decode.converter import Converter, SharedPlans, format_to_converter
 from pbio_spark.columns.files.plan import BatchLimits, ErrorPolicy, ReadPlan, Selection
 from pbio_spark.columns.files.walk import walk_kernel
-from pbio_spark.columns.programs.routes import RecordRoute, find_route
+from pbio_spark.columns.programs.routes import RecordRoute, find_route, rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
@@ -46,24 +46,46 @@ def plan_read(
     return with_converters(plan, coming, fused=False)
 
 
-def with_converters(plan: ReadPlan, coming: Iterable[Format], *, fused: bool) -> ReadPlan:
-    """A plan with the converters of more formats. Raises what `compile_converter` raises."""
-    converters = dict(plan.converters)
+def with_converters(plan: ReadPlan, coming: Iterable[Format], *, fused: bool, is_strict: bool = False) -> ReadPlan:
+    """A plan with the converters of more formats.
+
+    Args:
+        is_strict: whether a format that reaches no wanted type is an error, PBIO_REJECTED.
+
+    Raises what `compile_converter` raises.
+    """
+    converters, shared = dict(plan.converters), plan_to_shared(plan)
     for form in coming:
         if form.id not in converters:
-            converters[form.id] = compile_converter(plan, form, fused=fused)
+            converters[form.id] = found = compile_converter(plan, form, shared, fused=fused)
+            if is_strict and isinstance(found, Rejection):
+                raise rejection_to_error(found)
     return replace(plan, converters=converters)
 
 
-def compile_converter(plan: ReadPlan, form: Format, *, fused: bool) -> AnyConverter | Rejection:
-    """The converter of a format, or why there is none. Raises what `find_route` and `route_to_converter` raise."""
+def plan_to_shared(plan: ReadPlan) -> SharedPlans:
+    """What the converters of a plan can share with others of the same selection."""
+    inner = (getattr(converter, "inner", converter) for converter in plan.converters.values())
+    known = {id(one.compiled): one.compiled for one in inner if isinstance(one, Converter)}
+    return SharedPlans(known.values())
+
+
+def compile_converter(
+    plan: ReadPlan, form: Format, shared: SharedPlans | None = None, *, fused: bool
+) -> AnyConverter | Rejection:
+    """The converter of a format, or why there is none. Raises what `find_route` and `route_to_converter` raise.
+
+    Args:
+        shared: what it can share with other converters of the plan.
+    """
+    shared = shared or SharedPlans()
     unusable: dict[Transform, Problem] = {}
     while True:
         route = _route(plan, form, unusable)
         if isinstance(route, Rejection):
             return route
         try:
-            return _route_to_converter(plan, form, route, fused=fused)
+            return _route_to_converter(plan, form, route, shared, fused=fused)
         except ecode.NotCompilable as error:
             last = route.hops[-1] if route.hops else None
             if last is None or last in unusable or last.is_own:
@@ -84,13 +106,15 @@ def route_of(plan: ReadPlan, form: Format) -> tuple[Transform, ...]:
     return () if isinstance(route, Rejection) else route.hops
 
 
-def _route_to_converter(plan: ReadPlan, form: Format, route: RecordRoute, *, fused: bool) -> AnyConverter:
+def _route_to_converter(
+    plan: ReadPlan, form: Format, route: RecordRoute, shared: SharedPlans, *, fused: bool
+) -> AnyConverter:
     if route.is_direct and route.keep is None:
-        return format_to_converter(form, route.fill(plan.selection.columns), target=route.target, fused=fused)
+        return format_to_converter(form, route.fill(plan.selection.columns), shared, target=route.target, fused=fused)
     # Imported here: loading the compiler of programs takes longer than the rest of reading.
     from pbio_spark.columns.programs.converter import route_to_converter
 
-    return route_to_converter(form, route, plan.selection.columns, fused=fused)
+    return route_to_converter(form, route, plan.selection.columns, shared, fused=fused)
 
 
 def _route(plan: ReadPlan, form: Format, unusable: Mapping[Transform, Problem]) -> RecordRoute | Rejection:

@@ -31,7 +31,7 @@ def read_batches(plan: ReadPlan, part: FilePart, source: BinaryIO) -> Iterator[p
             unexpected name if none were requested; PBIO_ROWS_GONE if there are fewer or more records than planned.
     """
     resumption = Resumption(part.anchors, plan.errors.resync)
-    chunker = Chunker(source, part.name, plan.formats, plan.store, plan.limits, plan.walk, resumption)
+    chunker = Chunker(source, part.name, plan.formats, plan.store, plan.limits, plan.walk, resumption, joins=True)
     maker = BatchMaker(plan, part, chunker.formats)
     records = 0
     for chunk in chunker.chunks(part.start, part.end, part.ordinal):

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ecode.native import Kernel, Table, compile_kernel, loads
+from ecode.native.table import address_of
 from pbio_spark.formats import Format
 from pbio_spark.wire.header import length_word
 
@@ -245,12 +246,23 @@ class Walker:
         most = min(most, len(data))  # an item takes bytes
         positions, starts, ends = (np.empty(most, np.int64) for _ in range(3))
         formats, rights = np.empty(most, np.int32), np.empty(most, np.bool_)
-        outputs: list[Any] = [positions, starts, ends, formats, rights]
+        self._outputs = positions, starts, ends, formats, rights
         known: list[Any] = [self._packed, self._places, len(self._places) - 1, *self._factors]
-        table = Table([data, len(data), position, 0, *known, *outputs])
-        stop = Stop(self.kernel(most, table))
-        n = table[3]
-        return Walked(positions[:n], starts[:n], ends[:n], formats[:n], rights[:n], table[2], stop)
+        self._table = Table([data, len(data), position, 0, *known, *self._outputs])
+        return self._walked(most)
+
+    def walk_on(self, position: int) -> Walked:
+        """Continue the last walk at an item boundary after its end: the result has its records, too."""
+        entries = self._table.array
+        entries[2] = position
+        entries[4], entries[5], entries[6] = address_of(self._packed), address_of(self._places), len(self._places) - 1
+        return self._walked(len(self._outputs[0]))
+
+    def _walked(self, most: int) -> Walked:
+        stop = Stop(self.kernel(most, self._table))
+        n = self._table[3]
+        positions, starts, ends, formats, rights = self._outputs
+        return Walked(positions[:n], starts[:n], ends[:n], formats[:n], rights[:n], self._table[2], stop)
 
     def walk_values(self, values: pa.Array, kernel: Kernel) -> Walked:
         """Look at binary values, none of them null, each of which is a record.
@@ -282,7 +294,7 @@ def offsets_of(values: pa.Array) -> npt.NDArray[np.int64]:
 def _pack(form: Format) -> tuple[int, ...]:
     first = int.from_bytes(form.id[:8], sys.byteorder, signed=True)
     rest = int.from_bytes(form.id[8:], "little") | len(form.id) - 8 << 32
-    base = form.structs[0].record_length
+    base = form.base_length
     least, most = (-(-base // 8) * 8, 2**31 - 1) if form.is_variant else (base, base)
     at, size = length_word(form)
     return first, rest, 0, form.header_size, least, most, at, size, form.byte_order == "big"

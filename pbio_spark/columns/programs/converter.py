@@ -23,7 +23,7 @@ from ecode.interpreter.convert import completed
 from ecode.native.table import TableEntry
 from ecode.outcome import Statics
 from ecode.types import Record
-from pbio_spark.columns.decode.converter import Converter, Decoded, format_to_converter
+from pbio_spark.columns.decode.converter import Converter, Decoded, SharedPlans, format_to_converter
 from pbio_spark.columns.programs.binding import WireBinding
 from pbio_spark.columns.programs.excluded import NOTHING_EXCLUDED, Excluding, program_to_excluding
 from pbio_spark.columns.programs.kept_state import KeptState
@@ -42,7 +42,9 @@ MOST_BYTES = 16 << 20
 AnyConverter: TypeAlias = "Converter | FilterConverter | ProgramConverter"
 
 
-def route_to_converter(form: Format, route: RecordRoute, spec: ColumnSpec, *, fused: bool) -> AnyConverter:
+def route_to_converter(
+    form: Format, route: RecordRoute, spec: ColumnSpec, shared: SharedPlans, *, fused: bool
+) -> AnyConverter:
     """Compile a route; fused kernels also where they are in the cache.
 
     Raises what `format_to_plan` raises, PBIO_INCOMPATIBLE_TYPE, and ecode.NotCompilable if the programs of the
@@ -56,7 +58,7 @@ def route_to_converter(form: Format, route: RecordRoute, spec: ColumnSpec, *, fu
     try:
         inner: Converter | ProgramConverter
         if route.is_direct:
-            inner = format_to_converter(form, spec, target=route.target, fused=fused)
+            inner = format_to_converter(form, spec, shared, target=route.target, fused=fused)
         else:
             output = ProgramOutput(_output(steps[-1][1]), spec)
             programs = _programs(form, steps, len(route.transforms), spec.aliases)
@@ -134,10 +136,8 @@ def _programs(
     has_output: bool = True,
 ) -> Programs:
     """The programs of a route, of which so many at the beginning are transforms of formats."""
-
-    names = Names(aliases)
+    names, called = Names(aliases), [name for name, _ in steps]
     binding = WireBinding(form, _record(steps[0][1].params[0]), Names() if morphs else names)
-    called = [name for name, _ in steps]
     is_pair = FILTER in called and TRANSFORM in called
     program = BatchProgram.in_row(
         [step for _, step in steps],

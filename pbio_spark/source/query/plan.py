@@ -8,7 +8,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from morph import Rejection
 from pbio_spark.columns import (
     CORRUPT_TYPE,
     METADATA_TYPE,
@@ -17,7 +16,6 @@ from pbio_spark.columns import (
     ReadPlan,
     Selection,
     plan_read,
-    rejection_to_error,
     schema_to_symbols,
     with_converters,
 )
@@ -157,14 +155,12 @@ def with_formats(plan: ReadPlan, formats: Sequence[Format], size: int) -> ReadPl
     types = (*(form.record for form in formats), *(record for _, record in (request.targets if request else ())))
     symbols = {**selection.symbols, **schema_to_symbols(selection.data_schema, types, selection.aliases)}
     plan = replace(plan, selection=replace(selection, symbols=symbols))
-    for form in formats:
-        if form.id in plan.converters:
-            continue
+    coming = [form for form in formats if form.id not in plan.converters]
+    for form in coming:
         _check_collision(form, selection)
-        plan = with_converters(plan, [form], fused=size >= max(FUSED, FUSED_COLUMN * len(plan.selection.data_schema)))
-        converter = plan.converters[form.id]
-        if isinstance(converter, Rejection) and request is not None and request.on_reject == "fail":
-            raise rejection_to_error(converter)
+    is_strict = request is not None and request.on_reject == "fail"
+    fused = size >= max(FUSED, FUSED_COLUMN * len(selection.data_schema))
+    plan = with_converters(plan, coming, fused=fused, is_strict=is_strict)
     is_named = bool(selection.names or selection.ids or request is not None)
     only_name = None if is_named else next((form.name for form in formats), None)
     return replace(plan, selection=replace(plan.selection, only_name=only_name))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ecode.native.table import address_of
 from ecode.types import FLOAT64, INT32, STRING, Array, Field, Pointer, Ref, Struct
 from ecode.types import record as record_type
-from pbio_spark.columns.decode.converter import Decoder, Int64s, plan_to_converter
+from pbio_spark.columns.decode.converter import Decoder, Int64s, compile_plan
 from pbio_spark.columns.decode.planner import format_to_plan
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
@@ -253,8 +253,7 @@ LONGER = st.lists(strategies.values(NESTED), min_size=1, max_size=3)
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_decoder_that_has_seen_few_elements_reads_many(few: list[Any], many: list[Any], times: int) -> None:
     """The room for elements is that of the batch before: what does not fit is decoded again."""
-    converter = plan_to_converter(format_to_plan(NESTED, ColumnSpec(record_to_arrow(NESTED.record))), fused=False)
-    decoder = Decoder(converter)
+    decoder = Decoder(compile_plan(format_to_plan(NESTED, ColumnSpec(record_to_arrow(NESTED.record))), fused=False))
     for values, repeated in ((few, 1), (many, times), (few, times)):
         records = [encode(NESTED, value) for value in values]
         _memory, starts, ends = addresses(NESTED, records * repeated)
@@ -276,7 +275,7 @@ def test_what_is_decoded_again_is_not_counted_twice() -> None:
         made[first : first + 8 * len(names)] = made[first : first + 8] * len(names)
         return bytes(made)
 
-    decoder = Decoder(plan_to_converter(format_to_plan(form, ColumnSpec(record_to_arrow(form.record))), fused=False))
+    decoder = Decoder(compile_plan(format_to_plan(form, ColumnSpec(record_to_arrow(form.record))), fused=False))
     for text in ("short", "long" * 100_000):
         row = decode(form, shared(text))
         assert set(row.values()) == {text}

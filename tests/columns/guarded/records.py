@@ -35,7 +35,7 @@ from ecode.types import (
     Struct,
     record,
 )
-from pbio_spark.columns.decode.converter import Decoder, plan_to_converter
+from pbio_spark.columns.decode.converter import Decoder, compile_plan
 from pbio_spark.columns.decode.planner import format_to_plan
 from pbio_spark.columns.programs.binding import WireBinding
 from pbio_spark.errors import PbioError
@@ -166,7 +166,7 @@ def subjects(random: Random) -> Iterator[Subject]:
 
 def subject(form: Format, records: list[bytes], texts: tuple[str, ...]) -> Subject:
     plan = format_to_plan(form, ColumnSpec(record_to_arrow(form.record, SHOWN), SHOWN))
-    decoders = [Decoder(plan_to_converter(plan, fused=True))]
+    decoders = [Decoder(compile_plan(plan, fused=True))]
     programs = []
     output = ecode.Param("output", OUT, ecode.Mode.OUT)
     for text in texts:

@@ -183,7 +183,7 @@ def read_stretch(
     if part.start >= size:
         reason = f"the file has {size} bytes, but the log has events from byte {part.start} on"
         raise PbioError("PBIO_BAD_LOG", reason, file=name, hint=PUT_BACK)
-    chunker = Chunker(source, name, plan.formats, plan.store, plan.limits, plan.walk, joins=True)
+    chunker = Chunker(source, name, plan.formats, plan.store, plan.limits, plan.walk)
     maker = EventMaker(plan, part, chunker.formats, stretch, shift)
     rest: Iterable[Stretch] = ()
     try:
@@ -209,7 +209,7 @@ class _AstrayError(Exception):
 def _chunks(chunker: Chunker, part: FilePart, groups: int) -> Iterator[Chunk]:
     try:
         with _failing(part.name):
-            yield from chunker.chunks(part.start, part.end, 0)
+            yield from chunker.chunks(part.start, part.end, 0, joins=True)
     except PbioError as error:
         if groups > 1:
             raise _AstrayError from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -103,10 +103,15 @@ def compile_plan(plan: Plan, *, fused: bool) -> CompiledPlan:
     return CompiledPlan(
         plan,
         tuple(
-            CompiledLevel(level, tuple((text, compile_kernel(text.source)) for text in level_to_texts(level, fused)))
+            CompiledLevel(level, tuple(_compiled(text) for text in level_to_texts(level, fused)))
             for level in levels_of(plan)
         ),
     )
+
+
+def _compiled(text: KernelText) -> tuple[KernelText, Kernel]:
+    kernel = compile_kernel(text.source)
+    return replace(text, source=kernel.source), kernel  # the same string: it is pickled once for all plans
 
 
 def format_to_converter(

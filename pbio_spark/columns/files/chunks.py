@@ -95,7 +95,6 @@ class Chunker:
         limits: limits of a chunk.
         kernel: of the walk.
         resumption: where to resume after damage.
-        joins: whether a chunk may have records from both sides of a format item.
     """
 
     def __init__(
@@ -107,8 +106,6 @@ class Chunker:
         limits: BatchLimits = BatchLimits(),  # noqa: B008 - frozen
         kernel: Kernel | None = None,
         resumption: Resumption = Resumption(),
-        *,
-        joins: bool = False,
     ) -> None:
         self.source = source
         self.name = name
@@ -121,7 +118,7 @@ class Chunker:
         self._offset = 0
         self._asked: set[bytes] = set()
         self._is_counted = True
-        self._resumption, self._joins = resumption, joins
+        self._resumption = resumption
         # Looks at what the compiled walk stops at, in the file itself.
         self._scanner = Scanner(source, name, formats={form.id: form for form in reversed(formats)})
 
@@ -130,11 +127,12 @@ class Chunker:
         """The formats that `Chunk.formats` refers to; every chunk may add more."""
         return self.walker.formats
 
-    def chunks(self, start: int, end: int, ordinal: int | None) -> Iterator[Chunk]:
+    def chunks(self, start: int, end: int, ordinal: int | None, *, joins: bool = False) -> Iterator[Chunk]:
         """The records from one item boundary to another, or to the end of the file.
 
         Args:
             ordinal: of the first record from `start` on; None if that is not known.
+            joins: whether a chunk may have records from both sides of a format item.
 
         Raises:
             PbioError: PBIO_NOT_FFS, or what is wrong with a format body. Damage, or a truncated tail, makes a
@@ -150,7 +148,7 @@ class Chunker:
         position = self._scanner.offset if start == 0 else 0
         while True:
             walked = self.walker.walk(self._data, position, self._limits.most_records)
-            walked = self._joined(walked, end) if self._joins else walked
+            walked = self._joined(walked, end) if joins else walked
             if self._ask(walked):
                 continue
             false = self._false_length(walked, end)

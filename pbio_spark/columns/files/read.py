@@ -31,10 +31,10 @@ def read_batches(plan: ReadPlan, part: FilePart, source: BinaryIO) -> Iterator[p
             unexpected name if none were requested; PBIO_ROWS_GONE if there are fewer or more records than planned.
     """
     resumption = Resumption(part.anchors, plan.errors.resync)
-    chunker = Chunker(source, part.name, plan.formats, plan.store, plan.limits, plan.walk, resumption, joins=True)
+    chunker = Chunker(source, part.name, plan.formats, plan.store, plan.limits, plan.walk, resumption)
     maker = BatchMaker(plan, part, chunker.formats)
     records = 0
-    for chunk in chunker.chunks(part.start, part.end, part.ordinal):
+    for chunk in chunker.chunks(part.start, part.end, part.ordinal, joins=True):
         records += len(chunk.positions) - (chunk.error is not None)
         for batch in maker.chunk_to_batches(chunk):
             if batch.num_rows:

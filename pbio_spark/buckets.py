@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
+from traceback import walk_tb
 from typing import Any
 
 from pbio_spark.errors import PbioError
@@ -105,6 +106,7 @@ _FAILURES = {
     "ConnectTimeoutError": _REACH,
     "ConnectionClosedError": _REACH,
     "ReadTimeoutError": _REACH,
+    "HTTPClientError": _REACH,
     "NoRegionError": "set AWS_DEFAULT_REGION to the region of the bucket",
     "InvalidRegionError": "check AWS_DEFAULT_REGION: a region is a name such as eu-central-1",
     "ParamValidationError": _NAME,
@@ -133,6 +135,8 @@ def refusal_hint(error: BaseException) -> str | None:
 def failure_hint(error: BaseException) -> str | None:
     """What to do about any other exception of a store's library; None if it is not known."""
     known = next((_FAILURES[name] for name in _names(error) if name in _FAILURES), None)
+    if isinstance(error, RecursionError) and is_raised_by_s3(error):
+        return _REGION  # the library follows redirects that name no region for ever
     if known is None and isinstance(error, ValueError) and is_raised_by_s3(error):
         return "check the endpoint (AWS_ENDPOINT_URL, or endpoint_url in FSSPEC_S3): a URL such as https://host:9000"
     return known
@@ -140,11 +144,10 @@ def failure_hint(error: BaseException) -> str | None:
 
 def is_raised_by_s3(error: BaseException) -> bool:
     """Whether S3's library raised an exception, of whatever class: it refuses some settings with a ValueError."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] in _S3
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    # Too deep a recursion ends in whatever the library calls.
+    within = frames if isinstance(error, RecursionError) else frames[-1:]
+    return any(str(frame.f_globals.get("__name__", "")).partition(".")[0] in _S3 for frame in within)
 
 
 def _names(error: BaseException | None) -> Iterator[str]:

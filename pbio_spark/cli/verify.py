@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, BinaryIO, cast
 
 import typer
 
 from pbio_spark.cli.console import Files, each_file, items, name_damage, name_record, printable, report
 from pbio_spark.errors import PbioError
-from pbio_spark.paths import find_entry, locate, opened
+from pbio_spark.paths import find_entry, locate
 from pbio_spark.wire import IndexCheck, Item, ItemKind, Scanner, decode
 from pbio_spark.wire.hints.sidecar import ChecksumBlock, Outline, Point, read_sidecar
 from pbio_spark.wire.resync import damage_to_text, resume
@@ -40,8 +40,9 @@ def verify(
         outline = outline_of(name)
         blocks = () if outline is None else outline.blocks
         anchors = () if outline is None else outline.points
-        lies = () if outline is None else range_problems(name, outline)
-        for problem in chain(Walk(scanner, anchors).problems(), checksum_problems(name, blocks), lies):
+        source = cast(BinaryIO, scanner.window.source)  # `each_file` has opened it
+        lies = () if outline is None else range_problems(name, source, outline)
+        for problem in chain(Walk(scanner, anchors).problems(), checksum_problems(name, source, blocks), lies):
             report(problem)
             sound = False
         if sound and not quiet:
@@ -126,28 +127,24 @@ def outline_of(path: str) -> Outline | None:
     return None if entry is None else read_sidecar(fs, plain, entry.size, entry.modified)
 
 
-def checksum_problems(path: str, blocks: Sequence[ChecksumBlock]) -> Iterator[PbioError]:
+def checksum_problems(path: str, source: BinaryIO, blocks: Sequence[ChecksumBlock]) -> Iterator[PbioError]:
     """The blocks that do not match their checksums."""
-    if not blocks:
-        return
-    with opened(path) as source:
-        for block in blocks:
-            try:
-                block.check(source, path)
-            except PbioError as error:
-                yield error
+    for block in blocks:
+        try:
+            block.check(source, path)
+        except PbioError as error:
+            yield error
 
 
-def range_problems(path: str, outline: Outline) -> Iterator[PbioError]:
+def range_problems(path: str, source: BinaryIO, outline: Outline) -> Iterator[PbioError]:
     """Errors in the outline's ranges of values; none for a file with bad records, which are problems of their own."""
     from pbio_spark.source.files.listing import ListedFile
     from pbio_spark.source.files.outlines import file_to_outline
 
     if not outline.ranges:
         return
-    with opened(path) as source:
-        file = ListedFile(path, outline.size, outline.modified)
-        found, error = file_to_outline(file, source, ranged=True, points_of=outline.points)
+    file = ListedFile(path, outline.size, outline.modified)
+    found, error = file_to_outline(file, source, ranged=True, points_of=outline.points)
     if error is not None or not found.ranges:
         return
     hint = "remove the outline, or write it again with `pbio index`"

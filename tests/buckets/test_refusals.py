@@ -24,8 +24,13 @@ LOAD = pbio.Format.of(pbio.parse_record({"Load": {"n": "int32"}}))
 
 
 @contextmanager
-def refusing(code: str, status: int) -> Iterator[str]:
-    """The URL of a store that answers every request with an error."""
+def refusing(code: str, status: int, *, region: str = "eu-central-1", to_itself: bool = False) -> Iterator[str]:
+    """The URL of a store that answers every request with an error.
+
+    Args:
+        region: that a redirect names.
+        to_itself: whether it redirects to the address that was asked.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -35,8 +40,10 @@ def refusing(code: str, status: int) -> Iterator[str]:
             said = f"<Error><Code>{code}</Code><Message>said {code}</Message></Error>".encode()
             self.send_response(status)
             self.send_header("Content-Length", str(0 if self.command == "HEAD" else len(said)))
-            if status == 301:
-                self.send_header("x-amz-bucket-region", "eu-central-1")
+            if status == 301 and region:
+                self.send_header("x-amz-bucket-region", region)
+            if to_itself:
+                self.send_header("Location", f"http://{self.headers['Host']}{self.path}")
             self.end_headers()
             self.wfile.write(b"" if self.command == "HEAD" else said)
 
@@ -162,3 +169,12 @@ def test_a_reply_that_does_not_say_why(store: Callable[..., None], code: str, st
     with refusing(code, status) as url:
         store(url, **KEYS)
         check({"PBIO_NO_PERMISSION", "PBIO_FILE_SYSTEM", "PBIO_OUTCOME_UNKNOWN"}, hint)
+
+
+@pytest.mark.parametrize(
+    ("to_itself", "hint"), [(False, "AWS_DEFAULT_REGION"), (True, "check the network and the endpoint")]
+)
+def test_a_store_that_redirects_for_ever(store: Callable[..., None], to_itself: bool, hint: str) -> None:
+    with refusing("PermanentRedirect", 301, region="", to_itself=to_itself) as url:
+        store(url, **KEYS)
+        check({"PBIO_FILE_SYSTEM", "PBIO_OUTCOME_UNKNOWN"}, hint)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ecode.types import FLOAT64, INT64, Array, Field, record
+from pbio_spark import paths
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.files.listing import list_files
@@ -106,3 +107,11 @@ def test_a_writer_makes_the_checksums_that_a_look_at_the_file_makes(tmp_path: Pa
     outline = Outline(done.size, 0.0, (), (), done.points, True)
     with (tmp_path / "a.ffs").open("rb") as source:
         assert done.sums == outline.with_sums(source).sums
+
+
+def test_verify_opens_a_file_once(path: Path, pbio: Pbio, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    open_file = paths._open_file
+    monkeypatch.setattr(paths, "_open_file", lambda name: opened.append(name) or open_file(name))
+    assert "checksums: " in pbio("verify", path).out
+    assert opened.count(str(path)) == 1

@@ -21,6 +21,13 @@ _MOST = 1 << 16
 
 _HEAD = "a thin stream starts with 43 56 ff a9, then a comment `Stone N`, then formats and records as in an FFS file"
 
+_OF_FILES = frozenset({"PBIO_BAD_ITEM", "PBIO_UNKNOWN_FORMAT", "PBIO_FORMAT_CONFLICT"})
+"""Errors whose hints are about files."""
+_ENDS = (
+    "the stream is read up to here: connect again, send each format before its records, and check that nothing alters "
+    "the bytes on the way"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -251,8 +258,8 @@ class ThinStream:
         """The error, with the place in the stream."""
         if error.offset is not None:
             error.offset += self._gone
-        if error.code == "PBIO_BAD_ITEM":
-            error.hint = None  # the hint is about files
+        if error.code in _OF_FILES:
+            error.hint = _ENDS
         return error.at(file=self._name)
 
 

@@ -115,7 +115,7 @@ def refuse_folder_of_spaces(paths: Sequence[str]) -> None:
         if found is None or found.kind != "folder":
             continue
         for _, entry in sorted(folder_entries(fs, root).items()):
-            if entry.kind == "folder" and find_entry(fs, f"{entry.path}/{SPACE}") is not None:
+            if entry.kind == "folder" and _is_space(fs, entry.path):
                 raise _space_to_error(full_path(fs, entry.path))
 
 
@@ -289,6 +289,13 @@ def _walk(fs: AbstractFileSystem, glob: str) -> Iterator[str]:
             if pattern.fullmatch(name)
         ]
     return (path for path in paths if find_entry(fs, path) is not None)
+
+
+def _is_space(fs: AbstractFileSystem, folder: str) -> bool:
+    """Whether a folder that is not read is a channel space, as far as one may look."""
+    with suppress(PbioError):
+        return find_entry(fs, f"{folder}/{SPACE}") is not None
+    return False
 
 
 def _space_to_error(root: str) -> PbioError:

@@ -102,6 +102,8 @@ def _read_split(
     formats = tuple(dict.fromkeys((*split.formats, *(form for form in plan.formats if len(form.id) == HASHED))))
     try:
         with opener(split) as source:
+            if split.blocks:
+                _check_size(split, source)  # or a truncated file would be a corrupt one, which may be tolerated
             for block in split.blocks:
                 block.check(source, path)
             parts: Iterable[tuple[int, int, int | None]] = kept_parts(split)

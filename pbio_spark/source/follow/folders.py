@@ -22,13 +22,16 @@ log = logging.getLogger("pbio_spark.source")
 
 
 class Folders:
-    """The paths of a stream."""
+    """The paths of a stream.
+
+    Attributes:
+        absent: those that were gone at the last look, and that the stream waits for.
+    """
 
     def __init__(self, paths: Sequence[str], options: Options) -> None:
         self._paths = paths
         self._options = options
-        self._absent: frozenset[str] = frozenset()
-        """The paths that were gone at the last look, and that the stream waits for."""
+        self.absent: frozenset[str] = frozenset()
 
     def files_there(self) -> list[Sight]:
         """The existing files, whatever is gone. Raises what `list_files` raises."""
@@ -58,7 +61,7 @@ class Folders:
             if error.code == "PBIO_PATH_NOT_FOUND" and keys:
                 error.hint = RETURNS
             raise
-        for path in sorted(absent - self._absent):
+        for path in sorted(absent - self.absent):
             log.warning("%s is gone: waiting for it to return", path)
-        self._absent = frozenset(absent)
+        self.absent = frozenset(absent)
         return sorted(sights, key=lambda sight: (sight.file.modified, sight.path))

@@ -1,5 +1,7 @@
 """Kernels: compiled once, cached privately, shipped to processes that never see a compiler."""
 
+import errno
+import logging
 import os
 import pickle
 import subprocess
@@ -14,6 +16,7 @@ import pytest
 from ecode.native import Kernel, Lines, Table, cache, compile_kernel
 from ecode.native import compile as compiler
 from ecode.native.compile import is_compiled
+from tests.odd.permissions import bound_by_permissions
 
 SOURCE = """
 @inline
@@ -74,6 +77,41 @@ def test_a_cache_that_others_may_write_is_not_read(private_cache: Path, monkeypa
     assert cache.folder() is None
     monkeypatch.setenv("ECODE_CACHE_DIR", "")
     assert cache.folder() is None
+
+
+@pytest.mark.parametrize("why", ["read-only", "shared", "file", "no home"])
+def test_a_cache_that_cannot_be_used_costs_time_and_says_so_once(
+    why: str, private_cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cache, "_warned", [])
+    if why == "file":
+        private_cache.write_text("")
+    else:
+        private_cache.mkdir(mode=0o500 if why == "read-only" else 0o777)
+        private_cache.chmod(0o500 if why == "read-only" else 0o777)
+    if why == "no home":
+        for name in ("ECODE_CACHE_DIR", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HOME", "/proc/none")
+    with bound_by_permissions(), caplog.at_level(logging.WARNING):
+        assert run(compile_kernel(SOURCE)) == EXPECTED
+        assert run(compile_kernel(f"{SOURCE}# another\n")) == EXPECTED
+    (record,) = caplog.records
+    assert "ECODE_CACHE_DIR" in record.message
+    caplog.clear()
+    monkeypatch.setattr(cache, "_warned", [])
+    monkeypatch.setenv("ECODE_CACHE_DIR", "")
+    assert run(compile_kernel(f"{SOURCE}# and another\n")) == EXPECTED
+    assert not caplog.records
+
+
+def test_a_full_disk_leaves_no_half_kernel(private_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(cache.os, "replace", full)
+    assert run(compile_kernel(SOURCE)) == EXPECTED
+    assert list(private_cache.iterdir()) == []
 
 
 def test_shipped_kernel_needs_no_numba(private_cache: Path) -> None:

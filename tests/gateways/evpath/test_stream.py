@@ -205,3 +205,17 @@ def test_a_stream_has_at_most_so_many_formats() -> None:
     assert len(stream.feed(file.getvalue())) == 4
     assert stream.error is not None
     assert "more than 4 formats" in str(stream.error)
+
+
+def test_what_is_wrong_with_a_stream_is_not_explained_as_with_a_file() -> None:
+    sound, number = sound_stream(), random.Random(5)
+    told = set()
+    for _ in range(200):
+        data = bytearray(sound)
+        data[number.randrange(60, len(data))] ^= number.randrange(1, 256)
+        stream = ThinStream("10.0.0.1:4711")
+        stream.feed(bytes(data))
+        if stream.error is not None and stream.error.code in ("PBIO_BAD_ITEM", "PBIO_UNKNOWN_FORMAT"):
+            told.add(stream.error.code)
+            assert "connect again" in (stream.error.hint or ""), stream.error
+    assert len(told) == 2

@@ -11,6 +11,10 @@ import pytest
 
 import pbio_spark as pbio
 from pbio_spark.errors import PbioError
+from pbio_spark.paths import locate
+from pbio_spark.source.files.listing import ListedFile
+from pbio_spark.source.files.outlines import file_to_outline
+from pbio_spark.wire.hints.sidecar import write_sidecar
 from tests.source.local import batches, plan
 
 LOAD = pbio.parse_record({"Load": {"x": "int32", "text": "string"}})
@@ -60,6 +64,18 @@ def test_a_file_that_became_shorter_is_an_error(file: Path, change: str, mode: s
     reader = plan(file.parent, mode=mode, **more)
     CHANGES[change](file)
     with pytest.raises(PbioError, match=r"\[PBIO_(ROWS_GONE|TRUNCATED|BAD_ITEM)\]"):
+        batches(reader)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_with_checksums_that_became_shorter_is_not_taken_for_a_corrupt_one(file: Path, change: str) -> None:
+    with file.open("rb") as source:
+        found = file.stat()
+        outline, _ = file_to_outline(ListedFile(str(file), found.st_size, found.st_mtime), source)
+        write_sidecar(*locate(str(file)), outline.with_sums(source))
+    reader = plan(file.parent, ignoreCorruptFiles=True)
+    CHANGES[change](file)
+    with pytest.raises(PbioError, match=r"\[PBIO_ROWS_GONE\]"):
         batches(reader)
 
 

@@ -220,3 +220,15 @@ def test_a_link_that_leads_elsewhere(folder: Path, is_restarted: bool) -> None:
     link.unlink()
     link.symlink_to(folder)
     assert query.batch() == [20]
+
+
+def test_a_file_of_a_folder_that_was_gone_may_return_as_a_copy_under_another_name(folder: Path) -> None:
+    query = Query(folder, **IGNORE)
+    query.batch()
+    gone = away(folder)
+    assert query.batch() == []
+    shutil.copytree(gone, folder)
+    (folder / "a").rename(folder / "c")
+    write_readings(folder / "c", MIDDLE, range(10, 12), append=True)
+    write_readings(folder / "a", MIDDLE, range(20, 22))
+    assert query.batch() == [10, 11, 20, 21]

@@ -133,12 +133,14 @@ def test_verify_finds_a_lie(ordered: Path) -> None:
     stat = ordered.stat()
     known = read_sidecar(FS, str(ordered), stat.st_size, stat.st_mtime)
     assert known is not None
-    assert list(range_problems(str(ordered), known)) == []
+    with ordered.open("rb") as source:
+        assert list(range_problems(str(ordered), source, known)) == []
     (ranges,) = known.ranges
     most = np.frombuffer(ranges.most, "<i8").copy()
     most[1] += 1
     lie = replace(known, ranges=(replace(ranges, most=most.tobytes()),))
-    (problem,) = range_problems(str(ordered), lie)
+    with ordered.open("rb") as source:
+        (problem,) = range_problems(str(ordered), source, lie)
     assert problem.code == "PBIO_BAD_INDEX"
     assert problem.offset == known.points[0].offset
     assert "the greatest a of the block" in problem.reason

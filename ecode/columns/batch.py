@@ -11,7 +11,8 @@ import numpy as np
 
 from ecode.columns.binding import ColumnBinding, Source
 from ecode.columns.column import Column
-from ecode.columns.run import RETURNED, BatchResult, OutputBuffers, OutputMemory, Run
+from ecode.columns.layout import OutputBuffers
+from ecode.columns.run import RETURNED, BatchResult, OutputMemory, Run
 from ecode.columns.sink import ColumnSink
 from ecode.columns.state import pack
 from ecode.environment import Mode
@@ -120,7 +121,7 @@ class BatchProgram:
             last.typed.structs,
             frozenset(types),
             {entry: source for block in blocks.values() for entry, source in block.sources.items()},
-            (OutputBuffers(made, last.typed.param_types[made], dict(sink.buffers), tuple(sink.capacities)),),
+            (_output(made, last.typed.param_types[made], last.typed.structs, sink),),
             tuple(program.source for program in programs),
             replace(first.limits, budget=min(program.limits.budget for program in programs)),
             row_statics(programs, names),
@@ -150,8 +151,8 @@ class BatchProgram:
             blocks,
             {entry: source for binding in bindings.values() for entry, source in binding.sources.items()},
             tuple(
-                OutputBuffers(n, typed.param_types.get(n, typed.returns), dict(s.buffers), tuple(s.capacities))
-                for n, s in all_sinks.items()
+                _output(name, typed.param_types.get(name, typed.returns), typed.structs, sink)
+                for name, sink in all_sinks.items()
             ),
             (program.source,),
             program.limits,
@@ -217,6 +218,10 @@ class BatchProgram:
         """Like `run`, but in steps: see `run_together`."""
         state = deepcopy(self.initial) if statics is None else statics
         return Run(self, inputs, count, state, budget, memory, outputs or OutputMemory())
+
+
+def _output(name: str, type_: ValueType | None, structs: Structs, sink: ColumnSink) -> OutputBuffers:
+    return OutputBuffers.of(name, type_, structs, sink.buffers, tuple(sink.capacities))
 
 
 def _made_by(program: Program) -> str:

@@ -167,18 +167,3 @@ def _record(i: int, type_: Ref, known: dict[str, list[Any]], structs: Structs) -
             value = nest(value, dims)
         record[field_.name] = value
     return record
-
-
-def set_lengths(column: Column, type_: ValueType | None, structs: Structs, length: int) -> None:
-    """Sets the lengths of a column and of all columns below it, from the outside in."""
-    column.length = length
-    match type_:
-        case Ref():
-            for field_ in structs[type_.name].fields:
-                if field_.name in column.children:
-                    set_lengths(column.children[field_.name], field_.type, structs, length)
-        case Array():
-            count = length * static_count(type_) if column.offsets is None else int(column.offsets[-1])
-            set_lengths(column.children[ITEMS], type_.element, structs, count)
-        case Pointer():
-            set_lengths(column.children[TARGET], type_.target, structs, length)

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ecode.columns.column import TARGET, Buffer, Column, set_lengths
+from ecode.columns.column import TARGET, Buffer, Column
 from ecode.columns.inputs import input_buffers
-from ecode.columns.sink import OutputBuffer
+from ecode.columns.layout import OutputBuffer, OutputBuffers
 from ecode.columns.state import checked, pack, read_log, text_bytes, unpack
 from ecode.errors import BatchTooLarge, ParameterError, Trap, index_detail, trap_at
 from ecode.native import Table, compile_kernel, loads
 from ecode.native.table import TableEntry, address_of
 from ecode.outcome import Statics
-from ecode.typed import ValueType
 
 if TYPE_CHECKING:
     from ecode.columns.batch import BatchProgram
@@ -27,6 +26,7 @@ RETURNED = "returned"
 
 _FIRST_HEAP, _FIRST_TEXTS, _FIRST_LOG, _FIRST_PLACES = 1 << 16, 1 << 8, 1 << 12, 16
 _MOST_PLACES = 2**31 - 1
+_NO_STRINGS = np.zeros(0, np.uint8)
 _MOST_BYTES = 1 << 29
 """The most bytes that the elements of a column take in a batch of more than one event."""
 
@@ -79,16 +79,6 @@ class BatchResult:
         return replace(
             self, passed=self.passed[:count], traps=tuple(t for t in self.traps if t[0] < count), outputs={}, log=()
         )
-
-
-@dataclass(frozen=True, slots=True)
-class OutputBuffers:
-    """The buffers and capacities of one output parameter."""
-
-    name: str
-    type: ValueType | None
-    buffers: Mapping[str, OutputBuffer]
-    capacities: tuple[str, ...]
 
 
 IN_TURN = f"""
@@ -229,13 +219,13 @@ class Run:
         places = self.places[buffer.level] if buffer.level else self.count
         return places * buffer.per_place + (1 if buffer.opens else 0)
 
-    def _new(self, buffer: OutputBuffer) -> Buffer:
-        size, dtype = self._size(buffer), np.dtype(buffer.dtype)
+    def _new(self, buffer: OutputBuffer) -> Any:
+        size = self._size(buffer) * buffer.itemsize
         if TARGET in buffer.path:
-            return np.zeros(size, dtype)  # nothing is written for the target of a null pointer
-        made = np.frombuffer(self.allocate(size * dtype.itemsize + 1), dtype, size)
+            return np.zeros(size, np.uint8)  # nothing is written for the target of a null pointer
+        made = self.allocate(size + 1)
         if buffer.opens:
-            made[0] = 0
+            np.frombuffer(made, buffer.dtype, 1)[0] = 0
         return made
 
     def _grow(self, name: str, wanted: int) -> None:
@@ -250,8 +240,8 @@ class Run:
             for output in self.program.outputs:
                 for entry, buffer in output.buffers.items():
                     if buffer.level == name:
-                        grown = self._new(buffer)
-                        grown[: len(self.memory[entry])] = self.memory[entry]
+                        grown, old = self._new(buffer), memoryview(self.memory[entry]).cast("B")
+                        memoryview(grown).cast("B")[: len(old)] = old
                         self.memory[entry] = grown
         elif name == "strings":
             self._move_strings(max(wanted, 2 * len(self.memory["strings"])))
@@ -269,10 +259,7 @@ class Run:
 
     def _bytes(self, level: str, places: int) -> int:
         """The bytes that all buffers of a level take for so many places."""
-        buffers = (buffer for output in self.program.outputs for buffer in output.buffers.values())
-        return sum(
-            places * buffer.per_place * np.dtype(buffer.dtype).itemsize for buffer in buffers if buffer.level == level
-        )
+        return places * sum(output.bytes_of.get(level, 0) for output in self.program.outputs)
 
     # Statics
 
@@ -282,6 +269,9 @@ class Run:
             if static.key not in statics:
                 raise ParameterError(f"the state has no {static.key!r}", "take the first one from 'statics'")
             values[static.key] = checked(statics[static.key], static.type, static.structs, static.key)
+        if not values:
+            self.memory |= {"strings": _NO_STRINGS, "strings_other": _NO_STRINGS}
+            return
         size = max(size, sum(map(text_bytes, values.values())))
         self.memory |= {"strings": np.zeros(size, np.uint8), "strings_other": np.zeros(size, np.uint8)}
         strings, base = bytearray(), address_of(self.memory["strings"])
@@ -311,22 +301,12 @@ class Run:
 
     def _columns(self, output: OutputBuffers, rows: int) -> Column:
         """The columns of an output, cut to what was written."""
-        top = Column(rows)
-        counts = {"": rows}
-        # From the outside in, offsets first: the last offset is the length of the column below.
-        for name, buffer in sorted(output.buffers.items(), key=lambda b: (len(b[1].path), not b[1].opens)):
-            column = top
-            for step in buffer.path:
-                column = column.children.setdefault(step, Column(0))
-            data = self.memory[name][: counts[buffer.level] * buffer.per_place + (1 if buffer.opens else 0)]
-            setattr(column, buffer.part, data)
-            if buffer.opens:
-                used = counts[buffer.opens] = int(data[-1])
-                # A little more, because batches differ in size.
-                room = min(used + used // 8, _MOST_PLACES)
-                self.room[buffer.opens] = max(self.room.get(buffer.opens, _FIRST_PLACES), room)
-        set_lengths(top, output.type, self.program.structs, rows)
-        return top
+
+        def opened(capacity: str, used: int) -> None:
+            # A little more, because batches differ in size.
+            self.room[capacity] = max(self.room.get(capacity, _FIRST_PLACES), min(used + used // 8, _MOST_PLACES))
+
+        return output.made(rows, self.memory, opened)
 
     def _traps(self) -> tuple[tuple[int, Trap], ...]:
         found = []

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ecode.columns.column import ITEMS, TARGET, static_count
+from ecode.columns.layout import OutputBuffer
 from ecode.errors import NotCompilable, TrapKind
 from ecode.semantics.arithmetic import plain
 from ecode.typed import ValueType
@@ -16,26 +19,6 @@ from ecode.typed_to_numba.stored import Home, extent_of, load_name, total
 from ecode.types import STRING, Array, Basic, Pointer, Ref, Struct
 
 _MOST_PLACES = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class OutputBuffer:
-    """A buffer that the host allocates for an output.
-
-    Attributes:
-        path: the column that it belongs to; `part` is the attribute of `Column`.
-        level: the capacity entry with the number of places; "" for one place per row.
-        per_place: values in each place; offsets have one more in total.
-        dtype: the numpy type.
-        opens: for offsets, the capacity entry of what they point into.
-    """
-
-    path: tuple[str, ...]
-    part: str
-    level: str
-    per_place: int
-    dtype: str
-    opens: str = ""
 
 
 class ColumnSink:
@@ -81,7 +64,7 @@ class ColumnSink:
     ) -> str:
         """The table entry of a buffer."""
         name = self.name(emitter, path, part)
-        self.buffers[name] = OutputBuffer(path, part, spot.level, spot.per, dtype, opens)
+        self.buffers[name] = OutputBuffer(path, part, spot.level, spot.per, np.dtype(dtype), opens)
         return name
 
     def capacity(self, emitter: Emitter, path: tuple[str, ...]) -> str:

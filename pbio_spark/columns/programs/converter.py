@@ -24,6 +24,7 @@ from ecode.native.table import TableEntry
 from ecode.outcome import Statics
 from ecode.types import Record
 from pbio_spark.columns.decode.converter import Converter, Decoded, SharedPlans, format_to_converter
+from pbio_spark.columns.decode.runner import Int64s
 from pbio_spark.columns.programs.binding import WireBinding
 from pbio_spark.columns.programs.excluded import NOTHING_EXCLUDED, Excluding, program_to_excluding
 from pbio_spark.columns.programs.kept_state import KeptState
@@ -186,14 +187,7 @@ class Programs:
         }
         return replace(self, blocks=blocks)
 
-    def run(
-        self,
-        starts: npt.NDArray[np.int64],
-        ends: npt.NDArray[np.int64],
-        room: dict[str, int],
-        most_bytes: int,
-        statics: Statics,
-    ) -> BatchResult:
+    def run(self, starts: Int64s, ends: Int64s, room: dict[str, int], most_bytes: int, statics: Statics) -> BatchResult:
         """Run over records that lie in memory, or the first of them: see `ecode.columns.OutputMemory`.
 
         Raises OverflowError if that makes more than one batch should hold; `statics` is as it was then.
@@ -206,11 +200,11 @@ class Programs:
         except BatchTooLarge as error:
             raise OverflowError(str(error)) from error
 
-    def begin(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Run:
+    def begin(self, starts: Int64s, ends: Int64s) -> Run:
         """The same for programs that only select, to be run bit by bit."""
         return self.program.begin(self.blocks, len(starts), memory=self.memory(starts, ends))
 
-    def memory(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> dict[str, TableEntry]:
+    def memory(self, starts: Int64s, ends: Int64s) -> dict[str, TableEntry]:
         """The table entries of records, and of what the programs read besides."""
         texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
         return {"starts": starts, "ends": ends, **texts, **self.program.sampled(self.samples)}
@@ -288,7 +282,7 @@ class FilterDecoder:
         self._room: dict[str, int] = {}
         self._state = KeptState(converter.programs.initial, converter.programs.statics)
 
-    def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
+    def decode(self, starts: Int64s, ends: Int64s) -> Decoded:
         programs, statics = self.converter.programs, self._state.copy()
         result = programs.run(starts, ends, self._room, self._most_bytes, statics)
         kept = np.flatnonzero(result.passed)
@@ -304,9 +298,7 @@ class FilterDecoder:
         self._state.keep(statics)
         return _with_rows(decoded, kept, self.converter.programs, result)
 
-    def select(
-        self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.bool_], Mapping[int, PbioError | None]]:
+    def select(self, starts: Int64s, ends: Int64s) -> tuple[npt.NDArray[np.bool_], Mapping[int, PbioError | None]]:
         """Which records pass, and those on which the filter ended in a trap, with the reasons; nothing is decoded."""
         programs, statics = self.converter.programs, self._state.copy()
         result = programs.run(starts, ends, self._room, self._most_bytes, statics)
@@ -355,7 +347,8 @@ class ProgramConverter:
         batch, bad = self.output.to_batch(output)
         status = np.zeros(batch.num_rows, np.int32)
         status[bad] = 1
-        return _with_rows(Decoded(batch, status), np.flatnonzero(result.passed), self.programs, result)
+        kept = None if batch.num_rows == len(result.passed) else np.flatnonzero(result.passed)
+        return _with_rows(Decoded(batch, status), kept, self.programs, result)
 
 
 class ProgramDecoder:
@@ -366,7 +359,7 @@ class ProgramDecoder:
         self._room: dict[str, int] = {}
         self._state = KeptState(converter.programs.initial, converter.programs.statics)
 
-    def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
+    def decode(self, starts: Int64s, ends: Int64s) -> Decoded:
         statics = self._state.copy()
         result = self.converter.programs.run(starts, ends, self._room, self._most_bytes, statics)
         decoded = self.converter.decoded(result)
@@ -374,10 +367,10 @@ class ProgramDecoder:
         return decoded
 
 
-def _with_rows(decoded: Decoded, kept: npt.NDArray[np.int64], programs: Programs, result: BatchResult) -> Decoded:
-    """What was decoded of the records that programs kept, and what became of the others."""
+def _with_rows(decoded: Decoded, kept: Int64s | None, programs: Programs, result: BatchResult) -> Decoded:
+    """What was decoded of the records that programs kept (None: all), and what became of the others."""
     count = len(result.passed)
-    if len(kept) == count:
+    if kept is None or len(kept) == count:
         return decoded
     status, rows, refused = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.ones(count, np.bool_)
     status[kept] = decoded.status

@@ -35,6 +35,9 @@ _MOST_LISTS = 1 << 22
 _MOST_CONVERSIONS = 4096
 """How many columns' conversions an output remembers."""
 
+_CONVERTED = frozenset({"symbol", "binary", "bool", "decimal"})
+"""Values of `Conversion.store` that are not numpy types."""
+
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -77,8 +80,9 @@ class ProgramOutput:
         except PbioError as error:
             raise error.at(format=record.name) from None
         self._structs = {struct.name: struct for struct in flattened.structs}
+        self._null_bits = {struct.name: struct.null_bits for struct in flattened.structs}
         self._bad: list[npt.NDArray[np.int64]] = []
-        self._conversions: dict[int, tuple[Mapped, Basic, Conversion]] = {}
+        self._conversions: dict[int, tuple[Mapped, Basic, Conversion, np.dtype[Any] | None]] = {}
 
     def to_batch(self, column: Column) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
         """The batch of an output, and the rows whose values do not fit their columns.
@@ -91,9 +95,10 @@ class ProgramOutput:
             arrays = [self._column(one, place) for one in self._mapped]
         except PbioError as error:
             raise error.at(format=self.record.name) from None
-        whole = pa.Array.from_buffers(pa.struct(list(self.schema)), column.length, [None], children=arrays)
         bad = np.unique(np.concatenate(self._bad)) if self._bad else np.empty(0, np.int64)
-        return pa.RecordBatch.from_struct_array(whole), bad
+        if arrays:
+            return pa.RecordBatch.from_arrays(arrays, schema=self.schema), bad
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * column.length, pa.struct([]))), bad
 
     def _column(self, mapped: Mapped, place: _Place) -> pa.Array:
         """The array of a column whose field lies in the structure of a place."""
@@ -118,7 +123,7 @@ class ProgramOutput:
 
     def _unmasked(self, field: Field, place: _Place) -> Mask:
         """Where a bit of the structure does not say that a field is null; None if none can."""
-        bits = place.struct.null_bits
+        bits = self._null_bits[place.struct.name]
         made = None if bits is None else place.made.children.get(bits.name)
         if field.notes.null_bit is None or made is None or made.length == 0:
             return None
@@ -131,7 +136,7 @@ class ProgramOutput:
         """The array of a field's value or of a part of it."""
         match mapped.rule, mapped.type:
             case FieldRule.STRING, _:
-                there = _both(place.present, None if made.present is None else made.present.astype(np.bool_))
+                there = _both(place.present, None if made.present is None else made.present.view(np.bool_))
                 buffers = [bitmap(there), pa.py_buffer(made.offsets), pa.py_buffer(made.data)]
                 return self._as_text(pa.Array.from_buffers(pa.binary(), made.length, buffers), mapped.arrow, place.rows)
             case ((FieldRule.NUMBER | FieldRule.SYMBOL), _):
@@ -143,7 +148,7 @@ class ProgramOutput:
                     return children[0]
                 return pa.Array.from_buffers(mapped.arrow, made.length, [bitmap(place.present)], children=children)
             case FieldRule.POINTER, _:
-                there = _both(place.present, None if made.present is None else made.present.astype(np.bool_))
+                there = _both(place.present, None if made.present is None else made.present.view(np.bool_))
                 return self._value(mapped.parts[0], made.children[TARGET], replace(place, present=there))
             case _, Array() as array:
                 return self._array(mapped, array, made, place)
@@ -169,10 +174,12 @@ class ProgramOutput:
     def _number(self, mapped: Mapped, data: Any, place: _Place) -> pa.Array:
         assert isinstance(mapped.type, Basic)
         basic, want = mapped.type, mapped.arrow
-        conversion = self._conversion(basic, mapped)
+        conversion, stored = self._conversion(basic, mapped)
         if basic.kind is not Kind.INTEGER and basic.kind is not Kind.FLOAT:
             data = data.view(_UNSIGNED[basic.size])  # in E-code characters and enumerations have a sign
         validity, count = bitmap(place.present), len(data)
+        if stored is not None:
+            return pa.Array.from_buffers(want, count, [validity, pa.py_buffer(np.ascontiguousarray(data, stored))])
         if conversion.store == "symbol":
             return self._symbols(mapped, data, place)
         if pa.types.is_boolean(want):
@@ -182,22 +189,22 @@ class ProgramOutput:
             offsets = np.arange(0, 8 * count + 1, 8, dtype=np.int32)
             buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data.astype(">u8"))]
             return pa.Array.from_buffers(want, count, buffers)
-        if not (conversion.is_checked or conversion.store in ("bool", "decimal")):
-            stored = np.ascontiguousarray(data, conversion.store)
-            return pa.Array.from_buffers(want, count, [validity, pa.py_buffer(stored)])
         return self._converted(conversion, data != 0 if conversion.store == "bool" else data, place)
 
-    def _conversion(self, basic: Basic, mapped: Mapped) -> Conversion:
+    def _conversion(self, basic: Basic, mapped: Mapped) -> tuple[Conversion, np.dtype[Any] | None]:
+        """How numbers become the values of a column, and their numpy type there if they are only stored."""
         # By identity, since to hash a field and its notes takes longer than to make its column.
         known = self._conversions.get(id(mapped))
         if known is not None and known[0] is mapped and known[1] is basic:
-            return known[2]
+            return known[2], known[3]
         conversion = field_to_conversion(basic, mapped.notes, mapped.arrow, self.choice.unsigned_long_as)
         if isinstance(conversion, str):
             refuse_type(mapped.where, conversion)
+        is_stored = not (conversion.is_checked or conversion.store in _CONVERTED or pa.types.is_boolean(mapped.arrow))
+        stored = np.dtype(conversion.store) if is_stored else None
         if len(self._conversions) < _MOST_CONVERSIONS:
-            self._conversions[id(mapped)] = (mapped, basic, conversion)
-        return conversion
+            self._conversions[id(mapped)] = mapped, basic, conversion, stored
+        return conversion, stored
 
     def _converted(self, conversion: Conversion, numbers: Any, place: _Place) -> pa.Array:
         array, bad = conversion.to_array(numbers, bitmap(place.present))
@@ -269,7 +276,7 @@ class ProgramOutput:
         want = mapped.arrow
         if mapped.rule is FieldRule.DECIMAL:
             halves = np.frombuffer(items.data, np.int64, 2 * len(lengths)).reshape(-1, 2)
-            return self._converted(self._conversion(INT128, mapped), halves, place)
+            return self._converted(self._conversion(INT128, mapped)[0], halves, place)
         offsets = np.zeros(len(lengths) + 1, np.int32)
         np.cumsum(lengths, out=offsets[1:])
         buffers = [bitmap(place.present), pa.py_buffer(offsets), pa.py_buffer(items.data)]

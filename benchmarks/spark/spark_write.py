@@ -1,8 +1,9 @@
 """Writing from Spark, and reading: our folders and channels beside a writer that does nothing, and Spark's formats.
 
 The writer that does nothing gets its batches as ours does and throws them away, so that what our time exceeds its by is
-all that writing PBIO costs. Avro's jar is asked of Maven by its name; without it its lines are left out. The session
-has `spark.sql.execution.arrow.maxBytesPerBatch` at its greatest (docs/spark/performance.md), except in the
+all that writing PBIO costs. The writer of zeros also throws them away, and writes as many bytes as our files have: no
+writer of such files can be faster. Avro's jar is asked of Maven by its name; without it its lines are left out. The
+session has `spark.sql.execution.arrow.maxBytesPerBatch` at its greatest (docs/spark/performance.md), except in the
 table's last line. `PBIO_BENCH_ROWS` says how many rows there are.
 """
 
@@ -34,20 +35,32 @@ LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 
 class Null(DataSource):
-    """Throws away what it is given."""
+    """Throws away what it is given; with `zeros`, writes so many for each row to a file in the folder."""
 
     @classmethod
     def name(cls) -> str:
         return "null"
 
     def writer(self, schema: StructType, overwrite: bool) -> NullWriter:
-        return NullWriter()
+        return NullWriter(self.options["path"], int(self.options.get("zeros", "0")))
 
 
 class NullWriter(DataSourceArrowWriter):
+    def __init__(self, folder: str, zeros: int) -> None:
+        self.folder, self.zeros = folder, zeros
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        for _ in iterator:
-            pass
+        if not self.zeros:
+            for _ in iterator:
+                pass
+            return WriterCommitMessage()
+        zeros = memoryview(b"")
+        with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
+            for batch in iterator:
+                size = batch.num_rows * self.zeros
+                if len(zeros) < size:
+                    zeros = memoryview(bytes(size))
+                file.write(zeros[:size])
         return WriterCommitMessage()
 
 
@@ -94,15 +107,25 @@ def written(frame: DataFrame, what: str, others: Sequence[str], folder: Path) ->
         into_channel.save(space.root)
         shutil.rmtree(f"{space.root}/data")  # a disk full of what nobody reads slows down the others
 
+    into_folder("pbio")()
+    width = sum(file.stat().st_size for file in (folder / "pbio").glob("part-*")) // COUNT
+
+    def zeros() -> None:
+        shutil.rmtree(folder / "zeros", ignore_errors=True)
+        (folder / "zeros").mkdir()
+        frame.write.format("null").mode("append").option("zeros", width).save(f"{folder}/zeros")
+
+    names = ("null", *others)
     times = in_turns(
-        {"folder": into_folder("pbio"), "channel": channel, **{name: into_folder(name) for name in ("null", *others)}},
+        {"folder": into_folder("pbio"), "channel": channel, "zeros": zeros, **{one: into_folder(one) for one in names}},
         REPEATS,
         is_written=True,
     )
+    described = {"null": "a writer that does nothing", "zeros": f"a writer of zeros, {width} B a row"}
     for ours in ("folder", "channel"):
-        for other in ("null", *others):
+        for other in ("null", "zeros", *others):
             goal = 0.9 if other == "null" else None
-            against = "a writer that does nothing" if other == "null" else other
+            against = described.get(other, other)
             yield Row(f"{what}, into a {ours}", against, times[ours], times[other], COUNT, "rows", goal)
 
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import cycle
 from pathlib import Path
 
 from ecode.types import INT64, STRING, Field, record
@@ -64,7 +65,18 @@ class Gateway:
                 self._start()
 
 
-def produce(channel: Channel, gateway: Gateway, producer: str) -> None:
+class EitherOf:
+    """Several gateways to one space, of which a sender takes another for each connection."""
+
+    def __init__(self, *gateways: Gateway) -> None:
+        self._turns = cycle(gateways)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return next(self._turns).address
+
+
+def produce(channel: Channel, gateway: Gateway | EitherOf, producer: str) -> None:
     """Send numbered events, and after each failure all again that the channel does not have."""
     chance = random.Random(producer)
     # All are written once, and are of one size.
@@ -113,6 +125,44 @@ def test_numbered_events_are_there_once_though_the_gateway_is_killed(tmp_path: P
             thread.join()
     finally:
         gateway.kill(anew=False)
+    events = everything(channel)
+    for producer in PRODUCERS:
+        own = [(event.sequence, event.values) for event in events if event.producer == producer]
+        assert own == [(n, {"who": producer, "n": n}) for n in range(EVENTS)]
+    assert len(events) == len(PRODUCERS) * EVENTS
+
+
+def test_two_gateways_of_one_space_lose_and_double_nothing_though_they_are_killed(tmp_path: Path) -> None:
+    """Each producer sends over both at once, the same events with the same numbers."""
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    channel = space.create_channel("events", KIND)
+    stone = "channel = 'events'\nproducer_field = 'who'\nsequence = 'n'"
+    gateways = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        config = tmp_path / name / "gateway.toml"
+        config.write_text(f"[evpath]\nlinger = 0.01\nbatch_events = 1000\n[evpath.stones.3]\n{stone}\n")
+        gateways.append(Gateway(space.root, config))
+    chance = random.Random(7)
+    threads = [
+        threading.Thread(target=produce, args=(again(space).channel("events"), EitherOf(*order), producer))
+        for producer in PRODUCERS
+        for order in (gateways, gateways[::-1])
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for kill in range(KILLS):
+            before = space.history.catch_up().version
+            while space.history.catch_up().version == before and any(thread.is_alive() for thread in threads):
+                time.sleep(0.005)
+            time.sleep(chance.uniform(0, 0.2))
+            gateways[kill % 2].kill()
+        for thread in threads:
+            thread.join()
+    finally:
+        for gateway in gateways:
+            gateway.kill(anew=False)
     events = everything(channel)
     for producer in PRODUCERS:
         own = [(event.sequence, event.values) for event in events if event.producer == producer]

@@ -144,6 +144,9 @@ class FolderStore:
                 body = file.read(MAX_BODY + 1)
         except FileNotFoundError:
             return None
+        known = self._known.get(format_id)
+        if known is not None and known.body == body:
+            return known
         try:
             loaded = Format.from_body(body, format_id)
             self._known.put(loaded)

@@ -47,6 +47,9 @@ from pbio_spark.formats.store import FormatStore
 _FEW = 100
 """The most rows that cost less without Arrow."""
 
+_FEW_TYPES = 8
+"""Of so many types, the rows are filtered for each; of more, they are sorted once."""
+
 Find: TypeAlias = "Callable[[AnyChannel], ChannelInfo]"
 """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
 
@@ -107,6 +110,7 @@ class Preparer:
         self._nulls = nulls
         self._encoders: dict[tuple[Format, pa.Schema, NullValue | None], Encoder] = {}
         self._row_encoders: dict[tuple[str, Format | None], tuple[Format, RowEncoder] | None] = {}
+        self._fields: dict[tuple[Format, pa.Schema, tuple[str, ...]], list[str]] = {}
         self._made: dict[tuple[Format, pa.Schema, tuple[str, ...]], Format] = {}
         self._stored: set[Format] = set()
         self._plans: dict[tuple[str, Format], ReadPlan] = {}
@@ -200,7 +204,10 @@ class Preparer:
     def written(self, info: ChannelInfo, schema: pa.Schema, submission: Submission) -> tuple[Format, list[str]]:
         """The format that rows of a schema are written in, and the columns that are its fields."""
         form = submission.format or self.format_of(schema, channel_format(info, self._formats), submission.columns)
-        return form, _fields(schema, form, submission.columns)
+        key = form, schema, submission.columns.names
+        if key not in self._fields:
+            self._fields[key] = _fields(schema, form, submission.columns)
+        return form, self._fields[key]
 
     def finished(self, info: ChannelInfo, form: Format, encoded: Encoded, groups: Groups) -> Prepared:
         """Encoded events with their groups, whose byte offsets and formats are filled in here.
@@ -271,10 +278,20 @@ class Preparer:
         channels = np.array([info.id for info in infos], np.int64)[codes]
         types = np.array([info.format for info in infos])
         of_type = {info.format: info for info in infos}
-        for format_id in np.unique(types).tolist():
-            is_of = (types == format_id)[codes]
-            rows = batch if is_of.all() else batch.filter(pa.array(is_of))
-            yield of_type[format_id], rows, channels[is_of]
+        ids, numbers = np.unique(types, return_inverse=True)
+        type_of = numbers[codes]
+        if len(ids) == 1:
+            yield of_type[str(ids[0])], batch, channels
+        elif len(ids) <= _FEW_TYPES:
+            for number, format_id in enumerate(ids.tolist()):
+                is_of = type_of == number
+                yield of_type[format_id], batch.filter(pa.array(is_of)), channels[is_of]
+        else:
+            order = np.argsort(type_of, kind="stable")
+            batch, channels = batch.take(pa.array(order)), channels[order]
+            stops = np.cumsum(np.bincount(type_of, minlength=len(ids))).tolist()
+            for format_id, start, stop in zip(ids.tolist(), [0, *stops], stops, strict=False):
+                yield of_type[format_id], batch.slice(start, stop - start), channels[start:stop]
 
     def _check_delivery(self, form: Format, own: Format, channel: str, encoded: Encoded) -> None:
         """Read the events as the channel's type, as its subscribers will: what fails there is not published."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from pbio_spark.wire import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Int32s: TypeAlias = npt.NDArray[np.int32]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Converter:
 
 
 class SharedPlans:
-    """The compiled plans of a `ReadPlan`: those that are equal are one."""
+    """The compiled plans, and parts of programs, of a `ReadPlan`: those that are equal are one."""
 
     def __init__(self, known: Iterable[CompiledPlan] = ()) -> None:
         """
@@ -88,6 +89,7 @@ class SharedPlans:
             known: compiled earlier, whichever kernels they have.
         """
         self._known = {(one.plan, False): one for one in known}
+        self._parts: dict[Hashable, list[Any]] = {}
 
     def compiled(self, plan: Plan, *, fused: bool) -> CompiledPlan:
         """A plan, compiled; fused kernels are also used if cached."""
@@ -96,6 +98,15 @@ class SharedPlans:
             found = compile_plan(plan, fused=fused or is_ready(plan, fused=True))
             self._known[plan, fused] = found
         return found
+
+    def same(self, key: Hashable, part: T) -> T:
+        """The first of the equal parts that have been given with a key."""
+        known: list[T] = self._parts.setdefault(key, [])
+        for one in known:
+            if one == part:
+                return one
+        known.append(part)
+        return part
 
 
 def compile_plan(plan: Plan, *, fused: bool) -> CompiledPlan:

@@ -88,7 +88,11 @@ class BatchMaker:
             row_of[sound] = np.where(own < 0, -1, own + rows)
             if decoded.refused is not None:
                 wanted[sound[decoded.refused]] = False
-            errors |= {int(sound[i]): error for i, error in decoded.errors.items()}
+            for i, error in decoded.errors.items():
+                # The decoder may be that of several formats, and name another.
+                form = self.formats[chunk.formats[sound[i]]]
+                error.format = f"{form.name} ({form.id.hex()})"
+                errors[int(sound[i])] = error
             batches.append(decoded.batch)
             rows += decoded.batch.num_rows
         for rejection, having in rejected:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ecode
 from morph import Problem, Rejection, Transform
@@ -114,7 +114,24 @@ def _route_to_converter(
     # Imported here: loading the compiler of programs takes longer than the rest of reading.
     from pbio_spark.columns.programs.converter import route_to_converter
 
-    return route_to_converter(form, route, plan.selection.columns, shared, fused=fused)
+    return _sharing(route_to_converter(form, route, plan.selection.columns, shared, fused=fused), shared)
+
+
+_PARTS = ("program", "names", "texts", "blocks", "samples", "excluding")
+
+
+def _sharing(converter: AnyConverter, shared: SharedPlans) -> AnyConverter:
+    """A converter whose parts are also those of others with equal programs, unless they keep state."""
+    if isinstance(converter, Converter):
+        return converter
+    programs, inner = converter.programs, getattr(converter, "inner", None)
+    if programs.initial or programs.blocks:
+        return converter
+    own: Any = {part: shared.same((part, programs.program.kernel), getattr(programs, part)) for part in _PARTS}
+    own = {"programs": replace(programs, **own)}
+    if inner is not None:
+        own["inner"] = _sharing(inner, shared)
+    return replace(converter, **own)
 
 
 def _route(plan: ReadPlan, form: Format, unusable: Mapping[Transform, Problem]) -> RecordRoute | Rejection:

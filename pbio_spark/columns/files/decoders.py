@@ -32,8 +32,7 @@ class Decoders:
         """
         self._plan, self._name, self._data_schema = plan, name, data_schema
         self._converters: dict[int, AnyConverter | Rejection] = {}
-        self._decoders: dict[int, AnyDecoder] = {}
-        """By the identity of what formats share: a compiled plan, or a converter with programs of its own."""
+        self._decoders: dict[tuple[int, ...], AnyDecoder] = {}
         self._shared: SharedPlans | None = None
         self.is_ordered = plan.selection.request is not None and plan.selection.request.ordered
         given = (getattr(converter, "statics", None) for converter in plan.converters.values())
@@ -46,7 +45,7 @@ class Decoders:
             converter = self._converters[number] = self._converter(form)
         if isinstance(converter, Rejection):
             return converter
-        key = id(converter.compiled if isinstance(converter, Converter) else converter)
+        key = _key(converter)
         decoder = self._decoders.get(key)
         if decoder is None:
             if isinstance(converter, Converter):
@@ -88,3 +87,14 @@ class Decoders:
             # One state for records of all formats.
             converter = converter.with_state(self._state)
         return converter
+
+
+def _key(converter: AnyConverter) -> tuple[int, ...]:
+    """The identity of all that decides how records are decoded, which converters of several formats may share."""
+    if isinstance(converter, Converter):
+        return (id(converter.compiled),)
+    programs, inner = converter.programs, getattr(converter, "inner", None)
+    if inner is None or programs.initial or programs.statics is not None:
+        return (id(converter),)
+    parts = programs.program, programs.names, programs.texts, programs.blocks, programs.samples
+    return (*map(id, parts), *_key(inner))

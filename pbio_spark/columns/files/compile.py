@@ -127,7 +127,7 @@ def _sharing(converter: AnyConverter, shared: SharedPlans) -> AnyConverter:
     programs, inner = converter.programs, getattr(converter, "inner", None)
     if programs.initial or programs.blocks:
         return converter
-    own: Any = {part: shared.same((part, programs.program.kernel), getattr(programs, part)) for part in _PARTS}
+    own: Any = {part: shared.same((part, programs.program.kernel.source), getattr(programs, part)) for part in _PARTS}
     own = {"programs": replace(programs, **own)}
     if inner is not None:
         own["inner"] = _sharing(inner, shared)

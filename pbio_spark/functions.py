@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.functions import arrow_udf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from pbio_spark.columns import ValueReader, format_to_encoder, structs_to_values
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format, check_format
 from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_spark_json
 from pbio_spark.source.arrow import spark_to_arrow
+from pbio_spark.source.options.from_python import options_to_strings
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import parse_options
 from pbio_spark.source.options.scopes import Scope
@@ -39,14 +40,14 @@ if TYPE_CHECKING:
 
 __all__ = ["from_pbio", "to_pbio", "schema_of_pbio", "format_id_of"]
 
-NO_OPTIONS: Mapping[str, str] = {}
+NO_OPTIONS: Mapping[str, Any] = {}
 
 
 def from_pbio(
     data: Column | str,
     schema: StructType | str,
     formats: Iterable[Format] = (),
-    options: Mapping[str, str] = NO_OPTIONS,
+    options: Mapping[str, Any] = NO_OPTIONS,
     origin: Column | str | Sequence[str] | None = None,
 ) -> Column:
     """Decode a binary column, with one whole record and its header in each value, to a structure.
@@ -71,7 +72,7 @@ def from_pbio(
     if isinstance(formats, Mapping):
         hint = "write from_pbio(data, schema, options={...})"
         raise PbioError("PBIO_BAD_OPTION", "the third argument of from_pbio must be formats", hint=hint)
-    parsed = parse_options(options, Scope.FROM)
+    parsed = parse_options(options_to_strings(options), Scope.FROM)
     if parsed.mode == "DROPMALFORMED":
         raise PbioError(
             "PBIO_BAD_OPTION",
@@ -99,7 +100,7 @@ def from_pbio(
     return arrow_udf(decode_from, struct)(data, F.struct(*names) if isinstance(names, Sequence) else names)
 
 
-def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, str] = NO_OPTIONS) -> Column:
+def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, Any] = NO_OPTIONS) -> Column:
     """Encode a column of structures to binary, one whole record with its header in each value; null stays null.
 
     Args:
@@ -109,7 +110,7 @@ def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, 
 
     Raises PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_UNSUPPORTED_TYPE, PBIO_BAD_LAYOUT.
     """
-    parsed = parse_options(options, Scope.TO)
+    parsed = parse_options(options_to_strings(options), Scope.TO)
     arrow = spark_to_arrow(_struct(schema))
     form, *_ = formats_to_write(parsed, arrow, None)
     is_given = parsed.write_format is not None
@@ -124,12 +125,12 @@ def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, 
     return arrow_udf(encode, "binary")(data)
 
 
-def schema_of_pbio(formats: Iterable[Format] = (), options: Mapping[str, str] = NO_OPTIONS) -> StructType:
+def schema_of_pbio(formats: Iterable[Format] = (), options: Mapping[str, Any] = NO_OPTIONS) -> StructType:
     """The columns of formats: the union of the versions of one format name, as in the data source.
 
     Raises PBIO_SEVERAL_FORMATS, PBIO_NO_SCHEMA, PBIO_CANNOT_MERGE, PBIO_NAME_COLLISION, PBIO_RECURSIVE_FORMAT.
     """
-    parsed = parse_options(options, Scope.FROM)
+    parsed = parse_options(options_to_strings(options), Scope.FROM)
     known = _known(formats, parsed)
     schema = infer_schema(_selected(known, parsed), parsed, known)
     check_names(schema)
@@ -146,7 +147,16 @@ def format_id_of(data: Column | str) -> Column:
 
 
 def _struct(schema: StructType | str) -> StructType:
-    return StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    """The type of the structures. Raises PBIO_UNSUPPORTED_TYPE for another type, or without columns."""
+    found: object = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if isinstance(found, StructType) and found.fields:
+        return found
+    said = found.simpleString() if isinstance(found, DataType) else type(found).__name__
+    raise PbioError(
+        "PBIO_UNSUPPORTED_TYPE",
+        f"the schema must be a structure with columns, and is {said}",
+        hint="give the columns with their types, such as 'n bigint, unit string'",
+    )
 
 
 def _known(formats: Iterable[Format], options: Options) -> tuple[Format, ...]:

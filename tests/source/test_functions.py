@@ -196,3 +196,21 @@ def test_format_id_of(spark: SparkSession) -> None:
     found = [row[0] for row in frame.select(format_id_of("r")).collect()]
     assert found == [*(i.hex() for i in ids), None, None, None, None]
     assert frame.filter(format_id_of(F.col("r")) == ids[0].hex()).count() == 1
+
+
+def test_options_may_be_python_values(spark: SparkSession) -> None:
+    frame = binaries(spark, value(MIDDLE, 7))
+    assert decoded(frame, SCHEMA, [formatted(MIDDLE)], {"mergeSchema": True, "recursiveFieldMaxDepth": 2}) == [
+        (7, "u7")
+    ]
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\]"):
+        from_pbio("r", SCHEMA, [formatted(MIDDLE)], {"mode": 3})
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\]"):
+        to_pbio("r", SCHEMA, {"machine": 3})
+
+
+@pytest.mark.parametrize("schema", ["int", "array<int>", "", "struct<>"])
+def test_a_schema_that_is_no_structure_with_columns_is_refused(spark: SparkSession, schema: str) -> None:
+    for function in (lambda: from_pbio("r", schema, [formatted(MIDDLE)]), lambda: to_pbio("r", schema)):
+        with pytest.raises(PbioError, match=r"\[PBIO_UNSUPPORTED_TYPE\](.|\n)*such as"):
+            function()

@@ -91,8 +91,9 @@ class FileFollower:
             if found is not None:
                 taken[sight.path] = found
                 room = None if room is None else room - (found.to.offset - found.start.offset)
-        if not self.folders.absent:  # of files in a folder that is gone nothing is known
-            self._missed = {(file.key, file.to.digest) for file in matched.gone}
+        gone = {(file.key, file.to.digest) for file in matched.gone}
+        # Of files in a folder that is gone nothing is known; a file that has returned is missed no longer.
+        self._missed = self._missed & gone if self.folders.absent else gone
         self._pause = 0.0 if taken else min(LONGEST_IDLE, IDLE * (time.monotonic() - began))
         pairs = [(origin, sight) for sight in sights if (origin := matched.origins.get(sight.path)) is not None]
         # A file whose object has other records, or none, has left it: later files are not its copies.

@@ -232,3 +232,21 @@ def test_a_file_of_a_folder_that_was_gone_may_return_as_a_copy_under_another_nam
     write_readings(folder / "c", MIDDLE, range(10, 12), append=True)
     write_readings(folder / "a", MIDDLE, range(20, 22))
     assert query.batch() == [10, 11, 20, 21]
+
+
+def test_a_file_that_returned_while_another_folder_is_gone_may_move_on(folder: Path) -> None:
+    other = folder.parent / "other"
+    write_readings(other / "c", MIDDLE, range(5, 7))
+    query = Query(folder)
+    query.options = {"paths": json.dumps([str(folder), str(other)]), **IGNORE}
+    query.restart()
+    assert query.batch() == [0, 1, 2, 3, 4, 5, 6]
+    kept = (folder / "a").rename(folder.parent / "kept")
+    assert query.batch() == []
+    other.rename(folder.parent / "away")
+    shutil.copy(kept, folder / "a")
+    assert query.batch() == []
+    shutil.copy(folder / "a", folder / "d")
+    (folder / "a").unlink()
+    write_readings(folder / "d", MIDDLE, range(10, 12), append=True)
+    assert query.batch() == [10, 11]

@@ -56,7 +56,7 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class OutputBuffers:
-    """The buffers of one output parameter. What each run asks of them is found once.
+    """The buffers of one output parameter, with what every run needs to know of them.
 
     Attributes:
         capacities: the entries that hold the number of places in a growing column.

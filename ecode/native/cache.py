@@ -2,8 +2,8 @@
 
 `$ECODE_CACHE_DIR`, else `$XDG_CACHE_HOME/ecode`, else `~/.cache/ecode`; an empty `ECODE_CACHE_DIR` switches it off.
 Machine code is read only from there, and only while the folder belongs to this user and nobody else may write to it
-(DESIGN decision 15). A folder that cannot be used is not an error: kernels are compiled again, which a process says
-once.
+(DESIGN decision 15). A folder that cannot be used is not an error: each process compiles the kernels again,
+and warns once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DIGEST = 32
 
 log = logging.getLogger("ecode")
 _warned: list[str] = []
-"""Why kernels cannot be kept, once that has been said."""
+"""The reason that this process has given; empty before its warning."""
 
 
 def folder() -> Path | None:

@@ -58,7 +58,7 @@ class Format:
         base_length: of the base record, in bytes.
         is_variant: whether records hold anything beyond their base: strings, pointers, dynamic arrays.
 
-    A format that was unpickled parses its body when something other than the last three is needed.
+    An unpickled format parses its body when its structures, record type, float format or index order are first needed.
     """
 
     structs: tuple[StructLayout, ...] = field(compare=False)

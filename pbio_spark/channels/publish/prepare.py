@@ -48,7 +48,7 @@ _FEW = 100
 """The most rows that cost less without Arrow."""
 
 _FEW_TYPES = 8
-"""Of so many types, the rows are filtered for each; of more, they are sorted once."""
+"""The most types for which the rows are filtered once per type; for more, they are sorted once."""
 
 Find: TypeAlias = "Callable[[AnyChannel], ChannelInfo]"
 """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""

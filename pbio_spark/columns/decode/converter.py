@@ -81,18 +81,18 @@ class Converter:
 
 
 class SharedPlans:
-    """The compiled plans, and parts of programs, of a `ReadPlan`: those that are equal are one."""
+    """Keeps one of all equal compiled plans, and of all equal parts of programs, of a `ReadPlan`."""
 
     def __init__(self, known: Iterable[CompiledPlan] = ()) -> None:
         """
         Args:
-            known: compiled earlier, whichever kernels they have.
+            known: plans that are compiled already, with either kind of kernels.
         """
         self._known = {(one.plan, False): one for one in known}
         self._parts: dict[Hashable, list[Any]] = {}
 
     def compiled(self, plan: Plan, *, fused: bool) -> CompiledPlan:
-        """A plan, compiled; fused kernels are also used if cached."""
+        """The compiled plan; it has fused kernels if asked for, or if these are cached."""
         found = self._known.get((plan, fused))
         if found is None:
             found = compile_plan(plan, fused=fused or is_ready(plan, fused=True))
@@ -100,7 +100,7 @@ class SharedPlans:
         return found
 
     def same(self, key: Hashable, part: T) -> T:
-        """The first of the equal parts that have been given with a key."""
+        """The first part given with this key that equals `part`."""
         known: list[T] = self._parts.setdefault(key, [])
         for one in known:
             if one == part:
@@ -160,8 +160,10 @@ class Decoded:
 
 
 class Decoder:
-    """Runs a compiled plan over records of any formats that have it, and remembers the size of its outputs. For one
-    thread at a time."""
+    """Runs a compiled plan over records of any formats that have it.
+
+    It remembers how much room its outputs took, so each thread needs its own.
+    """
 
     def __init__(self, compiled: CompiledPlan) -> None:
         self._plan = compiled.plan

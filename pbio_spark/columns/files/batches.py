@@ -121,7 +121,7 @@ class BatchMaker:
         wanted: npt.NDArray[np.bool_],
         rejected: list[tuple[Rejection, npt.NDArray[np.int64]]],
     ) -> Iterable[tuple[AnyDecoder, npt.NDArray[np.int64]]]:
-        """The sound entries of each decoder; notes those that are not wanted, and those that are rejected."""
+        """Each decoder with its sound entries. Clears `wanted` for formats that are not selected; fills `rejected`."""
         found: dict[int, tuple[AnyDecoder, list[npt.NDArray[np.int64]]]] = {}
         are_right = chunk.rights.all()
         for number, having in _by_format(chunk.formats[first:stop], first):
@@ -358,13 +358,13 @@ class BatchMaker:
             "format_id": lambda: of_format([form.id.hex() for form in self.formats]),
             "format_name": lambda: of_format([valid_text(form.name) for form in self.formats]),
             "machine": lambda: of_format([form.machine for form in self.formats]),
-            "way": lambda: of_format([self._decoders.said(number, "route") for number in range(len(self.formats))]),
-            "target": lambda: of_format([self._decoders.said(number, "target") for number in range(len(self.formats))]),
+            "way": lambda: of_format([self._decoders.route(number) for number in range(len(self.formats))]),
+            "target": lambda: of_format([self._decoders.target(number) for number in range(len(self.formats))]),
         }
 
 
 def _by_format(numbers: npt.NDArray[np.int32], first: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """The numbers of the formats of entries, ascending, each with its entries; the first is the entry `first`."""
+    """Format numbers in ascending order, each with its entries; `numbers[0]` is of the entry `first`."""
     if (numbers == numbers[0]).all():
         yield int(numbers[0]), first + np.arange(len(numbers))
         return

@@ -39,7 +39,7 @@ class Decoders:
         self._state: Statics = next((statics for statics in given if statics is not None), {})
 
     def find(self, number: int, form: Format) -> AnyDecoder | Rejection:
-        """The decoder of a format, which may be that of others. Raises what `compile_converter` raises."""
+        """The decoder of a format, which other formats may share. Raises what `compile_converter` raises."""
         converter = self._converters.get(number)
         if converter is None:
             converter = self._converters[number] = self._converter(form)
@@ -56,19 +56,24 @@ class Decoders:
         return decoder
 
     def rejection(self, number: int) -> Rejection | None:
-        """Why records of a format reach no wanted type, if that is known."""
+        """Why records of a format reach no wanted type; None if they do, or none has been met."""
         converter = self._converters.get(number)
         return converter if isinstance(converter, Rejection) else None
 
     def plan(self, number: int) -> Plan | None:
-        """The plan that decodes records of a format without programs."""
+        """The plan that decodes records of a format; None if programs read them, or none has been met."""
         converter = self._converters.get(number)
         return converter.plan if isinstance(converter, Converter) else None
 
-    def said(self, number: int, what: str) -> str | None:
-        """An attribute of a format's converter; None before it exists."""
+    def route(self, number: int) -> str | None:
+        """How records of a format are read; None if none has been."""
         converter = self._converters.get(number)
-        return None if converter is None or isinstance(converter, Rejection) else getattr(converter, what)
+        return None if converter is None or isinstance(converter, Rejection) else converter.route
+
+    def target(self, number: int) -> str | None:
+        """The wanted type that records of a format reach; None if none has been read, or none is wanted by name."""
+        converter = self._converters.get(number)
+        return None if converter is None or isinstance(converter, Rejection) else converter.target
 
     def _converter(self, form: Format) -> AnyConverter | Rejection:
         plan, selection = self._plan, self._plan.selection
@@ -90,7 +95,7 @@ class Decoders:
 
 
 def _key(converter: AnyConverter) -> tuple[int, ...]:
-    """The identity of all that decides how records are decoded, which converters of several formats may share."""
+    """The identities of everything that decides how records are decoded: equal for formats that share a decoder."""
     if isinstance(converter, Converter):
         return (id(converter.compiled),)
     programs, inner = converter.programs, getattr(converter, "inner", None)

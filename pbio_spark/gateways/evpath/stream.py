@@ -23,7 +23,7 @@ _HEAD = "a thin stream starts with 43 56 ff a9, then a comment `Stone N`, then f
 
 _OF_FILES = frozenset({"PBIO_BAD_ITEM", "PBIO_UNKNOWN_FORMAT", "PBIO_FORMAT_CONFLICT"})
 """Errors whose hints are about files."""
-_ENDS = (
+_RECONNECT = (
     "the stream is read up to here: connect again, send each format before its records, and check that nothing alters "
     "the bytes on the way"
 )
@@ -259,7 +259,7 @@ class ThinStream:
         if error.offset is not None:
             error.offset += self._gone
         if error.code in _OF_FILES:
-            error.hint = _ENDS
+            error.hint = _RECONNECT
         return error.at(file=self._name)
 
 

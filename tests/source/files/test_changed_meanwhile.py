@@ -16,6 +16,7 @@ from pbio_spark.source.files.listing import ListedFile
 from pbio_spark.source.files.outlines import file_to_outline
 from pbio_spark.wire.hints.sidecar import write_sidecar
 from tests.source.local import batches, plan
+from tests.source.samples import MIDDLE, write_readings
 
 LOAD = pbio.parse_record({"Load": {"x": "int32", "text": "string"}})
 RECORDS = 2000
@@ -98,6 +99,17 @@ def test_rows_that_may_be_missing_may_be_cut_off(file: Path) -> None:
     reader = plan(file.parent, ignoreMissingFiles=True)
     CHANGES["one record less"](file)
     assert sum(batch.num_rows for batch in batches(reader)) == RECORDS - 1
+
+
+def test_appending_to_a_file_with_index_and_checksums_makes_it_not_corrupt(tmp_path: Path) -> None:
+    path = write_readings(tmp_path / "a.ffs", MIDDLE, range(300), indexed=True)
+    found = path.stat()
+    with path.open("rb") as source:
+        outline, _ = file_to_outline(ListedFile(str(path), found.st_size, found.st_mtime), source)
+        write_sidecar(*locate(str(path)), outline.with_sums(source))
+    reader = plan(tmp_path)
+    write_readings(path, MIDDLE, range(300, 310), append=True, indexed=True)
+    assert [row["n"] for batch in batches(reader) for row in batch.to_pylist()] == list(range(300))
 
 
 def test_what_is_appended_meanwhile_is_for_the_next_query(file: Path) -> None:

@@ -46,9 +46,6 @@ class CompiledPlan:
     plan: Plan
     levels: tuple[CompiledLevel, ...]
 
-    def decoder(self) -> Decoder:
-        return Decoder(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Converter:
@@ -95,7 +92,7 @@ class SharedPlans:
         """The compiled plan; it has fused kernels if asked for, or if these are cached."""
         found = self._known.get((plan, fused))
         if found is None:
-            found = compile_plan(plan, fused=fused or is_ready(plan, fused=True))
+            found = compile_plan(plan, fused=fused or _has_fused(plan))
             self._known[plan, fused] = found
         return found
 
@@ -135,9 +132,9 @@ def format_to_converter(
     return Converter(form, shared.compiled(format_to_plan(form, spec), fused=fused), target=target)
 
 
-def is_ready(plan: Plan, *, fused: bool) -> bool:
-    """Whether `compile_plan` finds everything compiled."""
-    return all(is_compiled(text.source) for level in levels_of(plan) for text in level_to_texts(level, fused))
+def _has_fused(plan: Plan) -> bool:
+    """Whether all fused kernels of a plan are in the cache."""
+    return all(is_compiled(text.source) for level in levels_of(plan) for text in level_to_texts(level, True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,9 +14,23 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
+from ecode.types import (
+    FLOAT64,
+    INT32,
+    INT64,
+    NULL_BITS,
+    STRING,
+    UINT8,
+    UINT32,
+    Array,
+    Basic,
+    Field,
+    Kind,
+    Notes,
+    record,
+)
 from pbio_spark.columns.decode import converter
-from pbio_spark.columns.decode.converter import CompiledPlan, Decoder
+from pbio_spark.columns.decode.converter import CompiledPlan, Converter, Decoder
 from pbio_spark.columns.decode.plan import Absent
 from pbio_spark.columns.files.compile import plan_read
 from pbio_spark.columns.files.plan import (
@@ -30,7 +45,8 @@ from pbio_spark.columns.files.plan import (
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.errors import PbioError
-from pbio_spark.formats import Format
+from pbio_spark.formats import FieldLayout, Format, StructLayout
+from pbio_spark.formats.body.layouts import layouts_to_body
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import MAGIC, encode
 from pbio_spark.wire.writer import format_to_item
@@ -52,14 +68,10 @@ def format_of(number: int, shape: str) -> Format:
         fields[0] = Field("n", INT32)
     if shape == "lacking":
         fields = [fields[0], fields[2]]
-    fields = [own, own_long(number), *fields] if shape == "first" else [*fields, own]
+    fields = [own, Field(f"long{number}", INT64), *fields] if shape == "first" else [*fields, own]
     if shape == "short":
         fields = fields[:2] + fields[3:]
     return record_to_format(record(name, fields), "be32" if shape == "swapped" else "le64")
-
-
-def own_long(number: int) -> Field:
-    return Field(f"long{number}", INT64)
 
 
 def item_of(raw: bytes) -> bytes:
@@ -187,6 +199,46 @@ def test_formats_that_decode_alike_have_one_runner(monkeypatch: pytest.MonkeyPat
         assert len(made) == 3
         assert [batch.num_rows for batch in batches] == [90]
         assert batches[0]["n"].to_pylist() == list(range(90))
+
+
+ENUM = Basic(Kind.ENUMERATION, 4)
+
+
+def laid_out(machine: str = "le64", *, float_format: int | None = None, column_major: bool = False) -> Format:
+    fields = FieldLayout("m", "integer[2][3]", 4, 0), FieldLayout("x", "float", 8, 24)
+    form = Format.from_structs([StructLayout("reading", fields, 32)], machine, column_major=column_major)
+    layouts = replace(form.layouts, float_format=float_format or form.float_format)
+    return Format.from_body(layouts_to_body(layouts))
+
+
+def noted(type_: Basic, **notes: Any) -> Format:
+    flags = Field("flags", Array(UINT8, (1,)), Notes(logical=NULL_BITS, hidden=True))
+    return record_to_format(record("reading", [Field("v", type_, Notes(**notes)), flags]), "le64")
+
+
+ALMOST = {
+    "byte order": [laid_out(), laid_out("be64")],
+    "byte order of floats": [laid_out(float_format=code) for code in (1, 2, 3)],
+    "order of indices": [laid_out(), laid_out(column_major=True)],
+    "symbols": [noted(ENUM, symbols=(("red", 1), ("blue", 2))), noted(ENUM, symbols=(("red", 2), ("blue", 1)))],
+    "scale": [noted(INT64, logical="decimal(10,2)"), noted(INT64, logical="decimal(10,3)")],
+    "null bits": [noted(INT64, null_bit=0), noted(INT64, null_bit=1), noted(INT64)],
+    "sign": [noted(INT32), noted(UINT32)],
+}
+"""Formats that differ in no more than this: size and places are equal."""
+
+
+@pytest.mark.parametrize("what", list(ALMOST))
+def test_formats_that_differ_in_one_respect_share_nothing(what: str) -> None:
+    types = {"symbols": pa.string(), "scale": pa.decimal128(20, 3)}
+    columns = [pa.field(name, type_) for name, type_ in (("m", pa.list_(pa.list_(pa.int64()))), ("x", pa.float64()))]
+    if ALMOST[what][0].record.fields[0].name == "v":
+        columns = [pa.field("v", types.get(what, pa.int64()))]
+    plan = plan_read(Selection(pa.schema(columns)), coming=ALMOST[what])
+    found = [one for one in plan.converters.values() if isinstance(one, Converter)]
+    assert len({one.format.id for one in found}) == len(ALMOST[what])
+    assert len({one.plan.size for one in found}) == 1
+    assert len({id(one.compiled) for one in found}) == len(found)
 
 
 def test_defaults_that_only_compare_equal_are_told_apart() -> None:

@@ -128,10 +128,9 @@ class RelayIn:
     def _places(self) -> dict[int, _Partition]:
         """The partitions, each with its last offset in the space."""
         topic = self._source.topic
-        numbers = self._client.partitions(topic)
-        if not numbers:
+        topic_id, numbers = self._client.topic_id(topic), self._client.partitions(topic)
+        if not (topic_id and numbers):
             raise self._client.missing(topic)
-        topic_id = self._client.topic_id(topic)
         with self._channel.space.history.lock:
             known = self._channel.space.history.catch_up().transactions
         parts = {}

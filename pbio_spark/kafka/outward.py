@@ -76,10 +76,10 @@ class RelayOut:
         self._progress = options.progress
         name = options.subscriber or f"kafka {to.topic}"
         self._key = json.dumps([channel.space.id, channel.id, name, to.topic]).encode()
-        if not self._client.partitions(to.topic):
+        self._topic_id = self._client.topic_id(to.topic)
+        if not self._topic_id:
             hint = "create it, with as many partitions as it needs: kafka-topics --create --topic NAME"
             raise self._client.missing(to.topic, hint)
-        self._topic_id = self._client.topic_id(to.topic)
         self._is_compacted = is_compacted(self._client, to.topic)
         if self._is_compacted:
             log.warning("topic %s is compacted: in time it keeps only the last event of each producer", to)

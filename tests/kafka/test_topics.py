@@ -125,3 +125,15 @@ def test_a_topic_that_is_created_again_lacks_what_was_relayed_and_it_is_said(
             relay.close()
         assert ("was created again" in caplog.text) == (n == 2)
     assert "it lacks the events before 3.0.1" in caplog.text
+
+
+def test_a_topic_that_goes_as_a_relay_starts_is_missing(
+    broker: str, topic: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ID is part of what the space remembers of its messages: without one they would come twice."""
+    channel = ChannelSpace.create(str(tmp_path / "space")).create_channel("events", OLD)
+    make(broker, topic)
+    monkeypatch.setattr(Client, "topic_id", lambda self, topic: "")
+    for relay in (RelayIn, RelayOut):
+        with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\] there is no topic"):
+            relay(channel, Address(broker, topic))

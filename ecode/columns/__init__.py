@@ -3,6 +3,7 @@
     column.py   `Column`: the buffers of a column; plain Python values to columns and back
     binding.py  `ColumnBinding`: input columns as text
     sink.py     `ColumnSink`: output columns as text
+    layout.py   `OutputBuffers`: the buffers of an output, and the columns that they make
     batch.py    `BatchProgram`: a program compiled for columns; one call runs a batch
     run.py      one such call: the memory of the kernel, and its growth
     apart.py    one call for events with several states

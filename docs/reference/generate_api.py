@@ -69,7 +69,7 @@ def _entry(name: str) -> list[str]:
         return [f"### `pbio.{name}`", "", _paragraph(value), "", *listed, *rooms]
     lines = [f"### `pbio.{name}{_signature(value)}`", "", _paragraph(value)]
     if isinstance(value, type):
-        methods = []
+        methods = [f"- `{names.replace(', ', '`, `')}`: {said}" for names, said in _attributes(value)]
         for member, held in vars(value).items():
             if member.startswith("_") or not (said := _paragraph(held)):
                 continue
@@ -98,6 +98,15 @@ def _signature(value: object) -> str:
     ]
     text = str(signature.replace(parameters=shown, return_annotation=inspect.Signature.empty))
     return re.sub(r"<[^<>]*>|\w+\(\)", "...", text) if "<" in text else text
+
+
+def _attributes(value: type) -> list[tuple[str, str]]:
+    """The names and descriptions in the section "Attributes" of a class's docstring."""
+    section = (inspect.getdoc(value) or "").partition("\nAttributes:\n")[2].partition("\n\n")[0]
+    return [
+        (names, " ".join(said.split()))
+        for names, said in re.findall(r"^    (\w[\w, ]*): (.*(?:\n     .*)*)", section, re.MULTILINE)
+    ]
 
 
 def _paragraph(value: object) -> str:

@@ -14,6 +14,7 @@ import platform
 import sys
 import time
 from collections.abc import Sequence
+from multiprocessing import get_context
 from pathlib import Path
 
 import benchmarks
@@ -36,14 +37,27 @@ def main() -> None:
     for name in sys.argv[1:]:
         if name not in known:
             sys.exit(f"there is no benchmark '{name}'; {did_you_mean(name, known) or f'known are {sorted(known)}'}")
-    print(machine())
+    print(machine(), flush=True)
+    failed = []
     for name in sys.argv[1:] or sorted(known):
-        began = time.monotonic()
-        print(f"\n### {title(known[name])}\n")
-        print("\n".join(HEAD), flush=True)
-        for row in importlib.import_module(known[name]).rows():
-            print(to_markdown(row), flush=True)
-        print(f"\n{name} took {time.monotonic() - began:.0f} s", flush=True)
+        # Each has a process, and so a JVM, of its own: Spark's jars and its memory are not those of the one before.
+        process = get_context("spawn").Process(target=run, args=(name, known[name]))
+        process.start()
+        process.join()
+        if process.exitcode:
+            failed.append(name)
+    if failed:
+        sys.exit(f"these failed: {', '.join(failed)}")
+
+
+def run(name: str, module: str) -> None:
+    """Run a benchmark and print its table."""
+    began = time.monotonic()
+    print(f"\n### {title(module)}\n")
+    print("\n".join(HEAD), flush=True)
+    for row in importlib.import_module(module).rows():
+        print(to_markdown(row), flush=True)
+    print(f"\n{name} took {time.monotonic() - began:.0f} s", flush=True)
 
 
 def listing(known: dict[str, str]) -> str:

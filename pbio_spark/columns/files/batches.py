@@ -74,7 +74,7 @@ class BatchMaker:
         for decoder, sound in self._by_decoder(chunk, first, stop, wanted, rejected):
             is_all = len(sound) == count
             starts, ends = (at if is_all else at[sound] for at in (chunk.starts, chunk.ends))
-            decoded = self._checked(self._decode(decoder, starts, ends), chunk.formats[sound])
+            decoded = self._checked(self._decode(decoder, starts, ends), chunk, sound)
             done = len(decoded.status)
             if is_all and done == count and not decoded.status.any():
                 own = sound if decoded.rows is None else decoded.rows
@@ -176,11 +176,11 @@ class BatchMaker:
             half = len(starts) // 2
             return self._decode(decoder, starts[:half], ends[:half])
 
-    def _checked(self, decoded: Decoded, numbers: npt.NDArray[np.int32]) -> Decoded:
+    def _checked(self, decoded: Decoded, chunk: Chunk, entries: npt.NDArray[np.int64]) -> Decoded:
         """The decoded batch, with records that have nulls where the schema allows none marked as bad.
 
         Args:
-            numbers: of the records' formats.
+            entries: the records' numbers in the chunk.
         """
         found = unexpected_nulls(decoded.batch) if self._forbids_nulls else None
         if not found:
@@ -191,7 +191,7 @@ class BatchMaker:
             record = int(records[row])
             if decoded.status[record] == 0:
                 decoded.status[record] = -1
-                form = self.formats[numbers[record]]
+                form = self.formats[chunk.formats[entries[record]]]
                 errors[record] = PbioError(
                     "PBIO_UNEXPECTED_NULL",
                     "the record has no value where the schema has NOT NULL",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import ecode
 from ecode.typed import StringPointer, walk
@@ -28,6 +28,8 @@ from pbio_spark.formats.arrow.mapping import NOTHING, ColumnSpec
 from pbio_spark.formats.arrow.names import record_to_counts
 from pbio_spark.formats.formats_to_graph import carries_transforms, formats_to_graph
 from pbio_spark.formats.store import FormatStore
+
+T = TypeVar("T")
 
 log = logging.getLogger("pbio_spark.columns")
 
@@ -176,14 +178,11 @@ def find_route(
             text = f"via {', '.join(hop.target for hop in answer.route)}" if programs else "direct"
             if request.targets:
                 target, wanted = answer.wanted, targets[answer.wanted]
-    as_it_came = request.typed is not None and not request.targets
-    seen = request.typed if as_it_came else wanted
-    filling = _defaults(wanted) if wanted is not None else {}
-    if seen is not None:
-        seen = record_to_seen(seen, aliases, {**filling, **defaults})
-    keep, make = (None, None) if seen is None else _own_programs(form, request, seen)
-    counts = record_to_counts(wanted) if target is not None and wanted is not None and make is None else {}
-    return RecordRoute(text, target, programs, keep, make, as_it_came, seen, filling, hops, counts)
+    own = _own_programs(_Same(request), _Same(wanted), _Same(aliases), _Same(defaults))
+    own.check_state(form, request)
+    counts = record_to_counts(wanted) if target is not None and wanted is not None and own.make is None else {}
+    keeps_first = _is_as_it_came(request)
+    return RecordRoute(text, target, programs, own.keep, own.make, keeps_first, own.seen, own.defaults, hops, counts)
 
 
 def check_says_something(what: str, source: str) -> None:
@@ -201,25 +200,70 @@ def check_filter(source: str, record: Record) -> None:
     _program("filter", source, record_to_seen(record, {}, _defaults(record)), [], Request())
 
 
-def _own_programs(form: Format, request: Request, seen: Record) -> tuple[ecode.Program | None, ecode.Program | None]:
-    """The filter and the transform of the reader, for the records that they see. Raises PBIO_BAD_PROGRAM."""
+class _Same(Generic[T]):
+    """A value as part of a key, equal only to itself: comparing types of many fields takes as long as compiling."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """The filter and the transform of the reader; `seen` and `defaults` as in `RecordRoute`."""
+
+    seen: Record | None
+    defaults: Mapping[str, Default]
+    keep: ecode.Program | None = None
+    make: ecode.Program | None = None
+
+    def check_state(self, form: Format, request: Request) -> None:
+        """Raise PBIO_BAD_PROGRAM if a program keeps state between records that have no order."""
+        for name, program in (("filter", self.keep), ("transform", self.make)):
+            if program is not None and program.statics and not request.ordered:
+                raise PbioError(
+                    "PBIO_BAD_PROGRAM",
+                    f"the {name} keeps state ({', '.join(program.statics)}), but the records of a read have no order",
+                    format=form.name,
+                    hint="keep state in Spark",
+                )
+
+
+@lru_cache(maxsize=16)
+def _own_programs(
+    request: _Same[Request],
+    wanted: _Same[Record | None],
+    aliases: _Same[Mapping[str, str]],
+    defaults: _Same[Mapping[str, Default]],
+) -> _Own:
+    """What is the same for all formats of a read, of which there may be thousands. Raises PBIO_BAD_PROGRAM."""
+    asked = request.value
+    filling = _defaults(wanted.value) if wanted.value is not None else {}
+    seen = asked.typed if _is_as_it_came(asked) else wanted.value
+    if seen is None:
+        return _Own(None, filling)
+    seen = record_to_seen(seen, aliases.value, {**filling, **defaults.value})
     keep = make = None
-    more = ((PARAMETERS, request.parameters, ecode.Mode.PARAM), (STATE, request.state, ecode.Mode.STATE))
+    more = ((PARAMETERS, asked.parameters, ecode.Mode.PARAM), (STATE, asked.state, ecode.Mode.STATE))
     params = [ecode.Param(name, type_, mode) for name, type_, mode in more if type_ is not None]
-    if request.keep is not None:
-        keep = _program("filter", request.keep, seen, params, request)
-    if request.make is not None and request.columns is not None:
-        output = ecode.Param("output", request.columns, ecode.Mode.OUT)
-        make = _program("transform", request.make, seen, [*params, output], request, optional=True)
-    for name, program in (("filter", keep), ("transform", make)):
-        if program is not None and program.statics and not request.ordered:
-            raise PbioError(
-                "PBIO_BAD_PROGRAM",
-                f"the {name} keeps state ({', '.join(program.statics)}), but the records of a read have no order",
-                format=form.name,
-                hint="keep state in Spark",
-            )
-    return keep, make
+    if asked.keep is not None:
+        keep = _program("filter", asked.keep, seen, params, asked)
+    if asked.make is not None and asked.columns is not None:
+        output = ecode.Param("output", asked.columns, ecode.Mode.OUT)
+        make = _program("transform", asked.make, seen, [*params, output], asked, optional=True)
+    return _Own(seen, filling, keep, make)
+
+
+def _is_as_it_came(request: Request) -> bool:
+    """Whether `keep` and `make` see records before any transform."""
+    return request.typed is not None and not request.targets
 
 
 def _resolved(

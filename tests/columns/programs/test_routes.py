@@ -15,7 +15,7 @@ from morph import Policy, Transform
 from pbio_spark.columns.files.compile import compile_converter
 from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, FilePart, ReadPlan
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.programs.routes import Request
+from pbio_spark.columns.programs.routes import RecordRoute, Request, find_route
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
@@ -113,6 +113,21 @@ def test_a_filter_is_typed_against_the_target() -> None:
     assert rows(plan, content(formats)) == [{"total": 4.0, "host": "a"}, {"total": 9.0, "host": "c"}]
     none = reading(REV0, formats, keep="{ return 0; }")
     assert rows(none, content(formats)) == []
+
+
+def test_formats_of_one_request_have_one_filter() -> None:
+    first, second = Format.of(REV1, "le64"), Format.of(REV1, "be64")
+
+    def filters(request: Request, *formats: Format) -> list[Any]:
+        routes = [find_route(form, request, (), None) for form in formats]
+        return [route.keep for route in routes if isinstance(route, RecordRoute)]
+
+    many = Request(typed=REV1, keep="{ return input.n > 5; }")
+    few = replace(many, keep="{ return input.n > 50; }")
+    a, b, c, d = *filters(many, first, second), *filters(few, first, second)
+    assert (a is b, c is d, a is c) == (True, True, False)
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_PROGRAM\].*keeps state"):
+        filters(replace(many, keep="{ static int n = 0; n++; return n > 5; }"), first)
 
 
 def test_a_transform_makes_the_columns() -> None:

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ecode.suggest import did_you_mean
@@ -28,6 +29,19 @@ READ_ONLY = {
     "enable.partition.eof": "true",
     "max.poll.interval.ms": "86400000",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What the brokers say of a topic.
+
+    Attributes:
+        id: distinguishes it from a later one of the same name.
+        partitions: their numbers, at least one.
+    """
+
+    id: str
+    partitions: tuple[int, ...]
 
 
 class Client:
@@ -70,18 +84,8 @@ class Client:
                 self._admin = admin.AdminClient(self._with({}), logger=log)
         return self._admin
 
-    def partitions(self, topic: str) -> list[int]:
-        """The numbers of a topic's partitions; none for a missing topic, which is not created. Raises PBIO_KAFKA."""
-        found = self._describe(topic)
-        return [] if found is None else sorted(one.id for one in found.partitions)
-
-    def topic_id(self, topic: str) -> str:
-        """Distinguishes a topic from a later one of the same name; empty for a missing one. Raises PBIO_KAFKA."""
-        found = self._describe(topic)
-        return "" if found is None else str(found.topic_id)
-
-    def _describe(self, topic: str) -> Any:
-        """A topic, once each partition has a leader; None for a missing topic.
+    def topic(self, topic: str) -> Topic | None:
+        """A topic, once each partition has a leader; None for a missing topic, which is not created. Raises PBIO_KAFKA.
 
         Brokers create topics that clients ask for by name, as readers and writers do, unless they are told not to.
         """
@@ -103,7 +107,7 @@ class Client:
             else:
                 led = [one.leader is not None and one.leader.id >= 0 for one in found.partitions]
                 if led and all(led):
-                    return found
+                    return Topic(str(found.topic_id), tuple(sorted(one.id for one in found.partitions)))
                 trouble = "no leader"
             if time.monotonic() > deadline:
                 raise self.failed(what, trouble)

@@ -128,15 +128,15 @@ class RelayIn:
     def _places(self) -> dict[int, _Partition]:
         """The partitions, each with its last offset in the space."""
         topic = self._source.topic
-        topic_id, numbers = self._client.topic_id(topic), self._client.partitions(topic)
-        if not (topic_id and numbers):
+        found = self._client.topic(topic)
+        if found is None:
             raise self._client.missing(topic)
         with self._channel.space.history.lock:
             known = self._channel.space.history.catch_up().transactions
         parts = {}
-        for number in numbers:
+        for number in found.partitions:
             # A topic that is created again starts from 0; so does the same topic in another channel.
-            application = f"kafka {topic} {topic_id}/{number} to {self._channel.id}"
+            application = f"kafka {topic} {found.id}/{number} to {self._channel.id}"
             parts[number] = _Partition(application, known.get(application, (-1, 0))[0])
         return parts
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pbio_spark.extras import require
-from pbio_spark.kafka.client import READ_ONLY, Client
+from pbio_spark.kafka.client import READ_ONLY, Client, Topic
 
 Take = Callable[[Any], None]
 """Gets a message of the client library."""
@@ -39,13 +39,16 @@ class TopicReader:
 
     def read(self, take: Take) -> bool:
         """Deliver unread messages; returns whether the topic exists. Raises PBIO_KAFKA."""
-        topic_id = self._client.topic_id(self._topic)
+        found = self._client.topic(self._topic)
+        topic_id = "" if found is None else found.id
         if topic_id != self._topic_id:
             self.close()
             self._forget()
             self._topic_id = topic_id
-        if not topic_id or (self._consumer is None and not self._open()):
+        if found is None:
             return False
+        if self._consumer is None:
+            self._open(found)
         wanted = self._wanted()
         if wanted is None:
             self.close()
@@ -82,20 +85,16 @@ class TopicReader:
             self._consumer.close()
         self._consumer, self._ends = None, {}
 
-    def _open(self) -> bool:
+    def _open(self, topic: Topic) -> None:
         consumer = self._client.consumer({**READ_ONLY, "isolation.level": "read_committed"})
         try:
-            numbers = self._client.partitions(self._topic)
-            if not numbers:
-                return False
             with self._client.trouble(f"read topic {self._topic!r}"):
-                consumer.assign([self._place(number, 0) for number in numbers])
-            self._ends = dict.fromkeys(numbers, 0)
+                consumer.assign([self._place(number, 0) for number in topic.partitions])
+            self._ends = dict.fromkeys(topic.partitions, 0)
             self._consumer, consumer = consumer, None
         finally:
             if consumer is not None:
                 consumer.close()
-        return True
 
     def _wanted(self) -> dict[int, int] | None:
         """The current ends of partitions, including open transactions; None if the topic is gone.
@@ -112,7 +111,7 @@ class TopicReader:
                 return {place.partition: future.result().offset for place, future in asked.items()}
             except self._client.kafka.KafkaException as exception:
                 error = exception.args[0]
-                if not self._client.partitions(self._topic):
+                if self._client.topic(self._topic) is None:
                     return None
                 if time.monotonic() > deadline:
                     raise self._client.failed(f"read topic {self._topic!r}", error) from None

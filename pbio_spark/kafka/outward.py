@@ -76,10 +76,11 @@ class RelayOut:
         self._progress = options.progress
         name = options.subscriber or f"kafka {to.topic}"
         self._key = json.dumps([channel.space.id, channel.id, name, to.topic]).encode()
-        self._topic_id = self._client.topic_id(to.topic)
-        if not self._topic_id:
+        found = self._client.topic(to.topic)
+        if found is None:
             hint = "create it, with as many partitions as it needs: kafka-topics --create --topic NAME"
             raise self._client.missing(to.topic, hint)
+        self._topic_id = found.id
         self._is_compacted = is_compacted(self._client, to.topic)
         if self._is_compacted:
             log.warning("topic %s is compacted: in time it keeps only the last event of each producer", to)

@@ -14,7 +14,7 @@ from pbio_spark.kafka.client import Client, log
 def make_compacted(client: Client, topic: str, config: Mapping[str, str]) -> None:
     """Creates a compacted topic of one partition, unless a topic of that name exists. Raises PBIO_KAFKA."""
     admin = client.admin()
-    if not client.partitions(topic):
+    if client.topic(topic) is None:
         new = require("confluent_kafka.admin", "kafka").NewTopic
         made = admin.create_topics(
             [new(topic, 1, -1, config={"cleanup.policy": "compact", **config})], request_timeout=client.timeout
@@ -26,7 +26,7 @@ def make_compacted(client: Client, topic: str, config: Mapping[str, str]) -> Non
                 with client.trouble(f"create topic {topic!r}"):
                     raise
         deadline = time.monotonic() + client.timeout
-        while not client.partitions(topic) and time.monotonic() < deadline:
+        while client.topic(topic) is None and time.monotonic() < deadline:
             time.sleep(0.05)  # created, but not every broker knows it yet
 
 

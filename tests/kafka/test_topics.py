@@ -133,7 +133,7 @@ def test_a_topic_that_goes_as_a_relay_starts_is_missing(
     """Its ID is part of what the space remembers of its messages: without one they would come twice."""
     channel = ChannelSpace.create(str(tmp_path / "space")).create_channel("events", OLD)
     make(broker, topic)
-    monkeypatch.setattr(Client, "topic_id", lambda self, topic: "")
+    monkeypatch.setattr(Client, "topic", lambda self, topic: None)
     for relay in (RelayIn, RelayOut):
         with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\] there is no topic"):
             relay(channel, Address(broker, topic))

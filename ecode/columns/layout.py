@@ -21,7 +21,7 @@ class OutputBuffer:
         path: the column that it belongs to; `part` is the attribute of `Column`.
         level: the capacity entry with the number of places; "" for one place per row.
         per_place: values in each place; offsets have one more in total.
-        dtype: the numpy type; `itemsize` is the number of bytes of a value.
+        dtype: the numpy type.
         opens: for offsets, the capacity entry of what they point into.
     """
 
@@ -31,10 +31,6 @@ class OutputBuffer:
     per_place: int
     dtype: np.dtype[Any]
     opens: str = ""
-
-    @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,7 @@ class OutputBuffers:
         """`type_` is the type of the parameter, in `structs`."""
         bytes_of = dict[str, int]()
         for buffer in buffers.values():
-            bytes_of[buffer.level] = bytes_of.get(buffer.level, 0) + buffer.per_place * buffer.itemsize
+            bytes_of[buffer.level] = bytes_of.get(buffer.level, 0) + buffer.per_place * buffer.dtype.itemsize
         return cls(name, dict(buffers), capacities, _columns(type_, structs, buffers), bytes_of)
 
     def made(self, rows: int, memory: Mapping[str, Any], opened: Callable[[str, int], None]) -> Column:
@@ -94,25 +90,25 @@ class OutputBuffers:
             opened: told how many places of each capacity were filled.
         """
         made: list[Column] = []
+        filled: list[int] = []
         for one in self.columns:
             if one.above < 0:
                 column = Column(rows)
             else:
                 above = made[one.above]
-                length = int(above.offsets[-1]) if one.each is None and above.offsets is not None else above.length
-                column = above.children[one.step] = Column(length if one.each is None else length * one.each)
-            made.append(column)
+                column = above.children[one.step] = Column(
+                    filled[one.above] if one.each is None else above.length * one.each
+                )
             values = column.length
             for entry, buffer in one.buffers:
+                size = values + 1 if buffer.opens else column.length if buffer.part == "present" else values
+                data = np.frombuffer(memory[entry], buffer.dtype, size)
+                setattr(column, buffer.part, data)
                 if buffer.opens:
-                    data = np.frombuffer(memory[entry], buffer.dtype, values + 1)
                     values = int(data[-1])
                     opened(buffer.opens, values)
-                else:
-                    data = np.frombuffer(
-                        memory[entry], buffer.dtype, column.length if buffer.part == "present" else values
-                    )
-                setattr(column, buffer.part, data)
+            made.append(column)
+            filled.append(values)
         return made[0]
 
 

@@ -220,7 +220,7 @@ class Run:
         return places * buffer.per_place + (1 if buffer.opens else 0)
 
     def _new(self, buffer: OutputBuffer) -> Any:
-        size = self._size(buffer) * buffer.itemsize
+        size = self._size(buffer) * buffer.dtype.itemsize
         if TARGET in buffer.path:
             return np.zeros(size, np.uint8)  # nothing is written for the target of a null pointer
         made = self.allocate(size + 1)

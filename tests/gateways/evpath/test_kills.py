@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
@@ -100,74 +100,68 @@ def produce(channel: Channel, gateway: Gateway | EitherOf, producer: str) -> Non
             connection.recv(1)
 
 
-def test_numbered_events_are_there_once_though_the_gateway_is_killed(tmp_path: Path) -> None:
-    space = ChannelSpace.create(str(tmp_path / "space"))
-    channel = space.create_channel("events", KIND)
-    config = tmp_path / "gateway.toml"
+def gateway_of(space: ChannelSpace, folder: Path) -> Gateway:
+    """A gateway of the space that publishes numbered events to its channel `events`."""
+    folder.mkdir(exist_ok=True)
+    config = folder / "gateway.toml"
     stone = "channel = 'events'\nproducer_field = 'who'\nsequence = 'n'"
     config.write_text(f"[evpath]\nlinger = 0.01\nbatch_events = 1000\n[evpath.stones.3]\n{stone}\n")
-    gateway = Gateway(space.root, config)
+    return Gateway(space.root, config)
+
+
+def kill_in_turns(space: ChannelSpace, gateways: Sequence[Gateway], threads: Sequence[threading.Thread]) -> None:
+    """Kill a gateway at work, the next one each time, while the threads send until all is there."""
     chance = random.Random(3)
-    threads = [
-        threading.Thread(target=produce, args=(again(space).channel("events"), gateway, producer))
-        for producer in PRODUCERS
-    ]
+    turns = cycle(gateways)
     try:
         for thread in threads:
             thread.start()
         for _ in range(KILLS):
             before = space.history.catch_up().version
             while space.history.catch_up().version == before and any(thread.is_alive() for thread in threads):
-                time.sleep(0.005)  # it is at work
+                time.sleep(0.005)  # one is at work
             time.sleep(chance.uniform(0, 0.2))
-            gateway.kill()
+            next(turns).kill()
         for thread in threads:
             thread.join()
     finally:
-        gateway.kill(anew=False)
+        for gateway in gateways:
+            gateway.kill(anew=False)
+
+
+def check_once_in_order(channel: Channel) -> None:
+    """Check that each event of each producer is there once, in order."""
     events = everything(channel)
     for producer in PRODUCERS:
         own = [(event.sequence, event.values) for event in events if event.producer == producer]
         assert own == [(n, {"who": producer, "n": n}) for n in range(EVENTS)]
     assert len(events) == len(PRODUCERS) * EVENTS
+
+
+def test_numbered_events_are_there_once_though_the_gateway_is_killed(tmp_path: Path) -> None:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    channel = space.create_channel("events", KIND)
+    gateway = gateway_of(space, tmp_path)
+    threads = [
+        threading.Thread(target=produce, args=(again(space).channel("events"), gateway, producer))
+        for producer in PRODUCERS
+    ]
+    kill_in_turns(space, [gateway], threads)
+    check_once_in_order(channel)
 
 
 def test_two_gateways_of_one_space_lose_and_double_nothing_though_they_are_killed(tmp_path: Path) -> None:
     """Each producer sends over both at once, the same events with the same numbers."""
     space = ChannelSpace.create(str(tmp_path / "space"))
     channel = space.create_channel("events", KIND)
-    stone = "channel = 'events'\nproducer_field = 'who'\nsequence = 'n'"
-    gateways = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        config = tmp_path / name / "gateway.toml"
-        config.write_text(f"[evpath]\nlinger = 0.01\nbatch_events = 1000\n[evpath.stones.3]\n{stone}\n")
-        gateways.append(Gateway(space.root, config))
-    chance = random.Random(7)
+    gateways = [gateway_of(space, tmp_path / name) for name in ("one", "two")]
     threads = [
         threading.Thread(target=produce, args=(again(space).channel("events"), EitherOf(*order), producer))
         for producer in PRODUCERS
         for order in (gateways, gateways[::-1])
     ]
-    try:
-        for thread in threads:
-            thread.start()
-        for kill in range(KILLS):
-            before = space.history.catch_up().version
-            while space.history.catch_up().version == before and any(thread.is_alive() for thread in threads):
-                time.sleep(0.005)
-            time.sleep(chance.uniform(0, 0.2))
-            gateways[kill % 2].kill()
-        for thread in threads:
-            thread.join()
-    finally:
-        for gateway in gateways:
-            gateway.kill(anew=False)
-    events = everything(channel)
-    for producer in PRODUCERS:
-        own = [(event.sequence, event.values) for event in events if event.producer == producer]
-        assert own == [(n, {"who": producer, "n": n}) for n in range(EVENTS)]
-    assert len(events) == len(PRODUCERS) * EVENTS
+    kill_in_turns(space, gateways, threads)
+    check_once_in_order(channel)
 
 
 @contextmanager

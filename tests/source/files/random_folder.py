@@ -26,8 +26,8 @@ class Model:
     """What is in a file.
 
     Attributes:
-        tail: what follows the rows: nothing, part of a record (`cut`), bytes that are no item (`damage`); or `text` if
-            all of it is something else.
+        tail: what follows the rows: nothing, part of a record (`cut`), bytes that are not an item (`damage`); or `text`
+            if all of it is something else.
         is_closed: whether it has lost a part of its index, so that nothing can be appended.
     """
 

@@ -1,6 +1,6 @@
-"""A gateway that is killed at any moment: nothing is lost or duplicated (grid-events 7).
+"""Gateways that are killed at any moment: nothing is lost or duplicated (grid-events 7).
 
-PBIO_LONG=1 kills it 100 times, PBIO_KILLS=N so many times; without them, a few times.
+PBIO_LONG=1 kills them 100 times, PBIO_KILLS=N so many times; without them, a few times.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 
+from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid import GridConsumer, GridProducer
+from tests.channels.spaces import everything
 from tests.conftest import ROOT
 from tests.gateways.grid.samples import NAME, TYPES, VALUES
-from tests.gateways.grid.spaces import loads_in, new_space
+from tests.gateways.grid.spaces import new_space
 
 KILLS = int(os.environ.get("PBIO_KILLS", 100 if os.environ.get("PBIO_LONG") else 2))
 BATCH = 100
@@ -34,6 +37,7 @@ class Gateway:
     def __init__(self, root: str, folder: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        folder.mkdir(exist_ok=True)
         config = folder / "gateway.toml"
         config.write_text('[grid]\narchive = "*"\nlinger = 0.01\n', encoding="utf-8")
         code = "from pbio_spark.cli import main; main()"
@@ -56,79 +60,110 @@ class Gateway:
             self._process = None
 
 
-async def produce(address: str, over: asyncio.Event) -> int:
+Seen = tuple[str, float]
+"""The producer of an event and its number."""
+
+
+async def produce(addresses: Iterator[str], name: str, over: asyncio.Event) -> int:
     """Number events, and repeat what was not acknowledged, until `over`; how many there are."""
     producer, acknowledged = GridProducer(TYPES), 0
     while not over.is_set():
         with suppress(PbioError, OSError):
-            async with await producer.connect(address, reply_time=30) as connection:
-                while not over.is_set():
-                    subscription = await connection.subscribe(NAME, subscription_id="monitor")
+            async with await producer.connect(next(addresses), reply_time=30) as connection:
+                for _ in range(10):  # then the next gateway has a turn
+                    if over.is_set():
+                        break
+                    subscription = await connection.subscribe(NAME, subscription_id=name)
                     for number in range(acknowledged, acknowledged + BATCH):
-                        await producer.publish(NAME, {**VALUES, "Load1": float(number)}, sequence=number)
+                        values = {**VALUES, "HostName": name, "Load1": float(number)}
+                        await producer.publish(NAME, values, sequence=number)
                     await subscription.unsubscribe()
                     acknowledged += BATCH
         await asyncio.sleep(0.05)
     return acknowledged
 
 
-async def consume(address: str, got: list[float]) -> None:
+async def consume(addresses: Iterator[str], got: list[Seen]) -> None:
     """Take events, from where it was, for ever."""
     position = "earliest"
     while True:
         with suppress(PbioError, OSError):
-            async with await GridConsumer.connect(address, TYPES) as consumer:
+            async with await GridConsumer.connect(next(addresses), TYPES) as consumer:
                 async for event in await consumer.subscribe(NAME, {"After": position}):
                     assert event.position is not None
                     position = event.position
-                    got.append(event.values["Load1"])
+                    got.append((event.values["HostName"], event.values["Load1"]))
         await asyncio.sleep(0.05)
 
 
-async def resume(address: str, got: list[float]) -> None:
+async def resume(addresses: Iterator[str], got: list[Seen]) -> None:
     """Take events under a name, for ever; the space knows where it was."""
     while True:
         with suppress(PbioError, OSError):
-            async with await GridConsumer.connect(address, TYPES) as consumer:
+            async with await GridConsumer.connect(next(addresses), TYPES) as consumer:
                 async for event in await consumer.subscribe(NAME, {"Subscriber": "viewer", "After": "earliest"}):
-                    got.append(event.values["Load1"])
+                    got.append((event.values["HostName"], event.values["Load1"]))
         await asyncio.sleep(0.05)
 
 
-def test_a_killed_gateway_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
-    space, chance = new_space(tmp_path), random.Random(5)
-    gateway, got, named = Gateway(space.root, tmp_path), list[float](), list[float]()
+async def kill_in_turns(gateways: Sequence[Gateway], names: Sequence[str]) -> tuple[list[int], list[Seen], list[Seen]]:
+    """Kill a gateway while clients publish and subscribe, the next one each time; each connection takes another one.
 
-    async def main() -> int:
-        over = asyncio.Event()
-        producing = asyncio.create_task(produce(gateway.address, over))
-        consuming = asyncio.create_task(consume(gateway.address, got))
-        resuming = asyncio.create_task(resume(gateway.address, named))
-        for _ in range(KILLS):
-            await asyncio.to_thread(gateway.start)
-            await asyncio.sleep(chance.random() * 1.5)
-            await asyncio.to_thread(gateway.kill)
+    Returns how many events of each producer were acknowledged, what a consumer got, and what one with a name got.
+    """
+    chance, over, got, named = random.Random(5), asyncio.Event(), list[Seen](), list[Seen]()
+    addresses = cycle([gateway.address for gateway in gateways])  # of all clients, so each gets to every gateway
+    producing = [asyncio.create_task(produce(addresses, name, over)) for name in names]
+    takers = [asyncio.create_task(consume(addresses, got)), asyncio.create_task(resume(addresses, named))]
+    for gateway in gateways:
         await asyncio.to_thread(gateway.start)
-        before = len(got)
-        while len(got) < before + 3 * BATCH:
-            await asyncio.sleep(0.05)
-        over.set()
-        acknowledged = await producing
-        while len(got) < acknowledged or not named or named[-1] < acknowledged - 1:
-            await asyncio.sleep(0.05)
+    for _, gateway in zip(range(KILLS), cycle(gateways), strict=False):
+        await asyncio.sleep(chance.random() * 1.5)
+        await asyncio.to_thread(gateway.kill)
+        await asyncio.to_thread(gateway.start)
+    before = len(got)
+    while len(got) < before + 3 * BATCH:
+        await asyncio.sleep(0.05)
+    over.set()
+    acknowledged = await asyncio.gather(*producing)
+    last = {(name, float(count - 1)) for name, count in zip(names, acknowledged, strict=True)}
+    while not (last <= set(got) and last <= set(named)):
+        await asyncio.sleep(0.2)
+    for gateway in gateways:
         await asyncio.to_thread(gateway.kill, signal.SIGTERM)
-        consuming.cancel()
-        resuming.cancel()
-        return acknowledged
+    for task in takers:
+        task.cancel()
+    return acknowledged, got, named
 
+
+def check_kills(space: ChannelSpace, gateways: Sequence[Gateway], names: Sequence[str]) -> None:
+    """Check that each event is published once and in order, and that consumers get what they are promised."""
     try:
-        acknowledged = asyncio.run(main())
+        acknowledged, got, named = asyncio.run(kill_in_turns(gateways, names))
     finally:
-        gateway.kill()
-    published = loads_in(space)
-    assert published == [*range(len(published))]  # each once, in order
+        for gateway in gateways:
+            gateway.kill()
+    published = [(event.values["HostName"], event.values["Load1"]) for event in everything(space.channel(NAME))]
+    for name, count in zip(names, acknowledged, strict=True):
+        own = [number for producer, number in published if producer == name]
+        assert own == [*range(len(own))]  # each once, in order
+        assert count <= len(own) < count + BATCH + 1
+    assert {name for name, _ in published} == set(names)
     assert got == published
-    assert named[0] == 0
-    assert all(later <= earlier + 1 for earlier, later in pairwise(named))  # some twice, and none is left out
+    place = {event: number for number, event in enumerate(published)}
+    places = [place[event] for event in named]
+    assert places[0] == 0
+    assert all(later <= earlier + 1 for earlier, later in pairwise(places))  # some twice, and none is left out
     assert len(named) < len(published) + (KILLS + 2) * MOST_AGAIN
-    assert acknowledged <= len(published) < acknowledged + BATCH + 1
+
+
+def test_a_killed_gateway_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+    check_kills(space, [Gateway(space.root, tmp_path)], ["monitor"])
+
+
+def test_two_gateways_of_one_space_lose_and_double_nothing_though_they_are_killed(tmp_path: Path) -> None:
+    """A producer continues at the gateway that is left, a consumer resumes there by its position or its name."""
+    space = new_space(tmp_path)
+    gateways = [Gateway(space.root, tmp_path / name) for name in ("one", "two")]
+    check_kills(space, gateways, ["monitor", "probe"])

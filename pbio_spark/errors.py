@@ -96,6 +96,7 @@ CODES: dict[str, str] = {
     "PBIO_BAD_PARTITIONS": "The `k=v` folders of a path contradict each other, or a value does not fit its column.",
     "PBIO_CHANNEL_SPACE": "The folder is a channel space: read and write its channels.",
     "PBIO_CHECKSUM": "The bytes of a file do not match its checksum.",
+    "PBIO_FILE_CHANGED": "A file was replaced or rewritten while a query reads it, so its rows would be mixed.",
     "PBIO_NAME_COLLISION": "Two columns have the same name, or names that differ only in case.",
     "PBIO_NEW_FORMAT": "A stream meets a new format, and `onNewFormat` is `fail`.",
     "PBIO_NO_PATH": "No path, table or option says what to read, or where to write.",

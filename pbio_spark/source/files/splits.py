@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -15,6 +14,7 @@ import pyarrow as pa
 from pbio_spark.columns import BatchLimits, FilePart, ReadPlan, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import opened
+from pbio_spark.source.files.changed import check_planned, check_size, check_sums, check_unchanged, look
 from pbio_spark.source.files.partitions import partition_value
 from pbio_spark.source.files.planning import FileScan, Split
 from pbio_spark.source.files.skipping import is_as_planned, kept_parts
@@ -71,7 +71,8 @@ def read_splits(
 ) -> Iterator[pa.RecordBatch]:
     """The records of splits, in order, as batches of the plan's schema and of a size that suits Spark.
 
-    Raises what `read_batches` raises; PBIO_PATH_NOT_FOUND for a file that has vanished; PBIO_UNEXPECTED_NULL.
+    Raises what `read_batches` raises; PBIO_PATH_NOT_FOUND for a file that has vanished, PBIO_ROWS_GONE and
+    PBIO_FILE_CHANGED for one that is not the planned one any more; PBIO_CHECKSUM; PBIO_UNEXPECTED_NULL.
     """
     began, rows = time.monotonic(), 0
     found = (batch for split in splits for batch in _read_split(plan, split, options, opener))
@@ -102,12 +103,13 @@ def _read_split(
     formats = tuple(dict.fromkeys((*split.formats, *(form for form in plan.formats if len(form.id) == HASHED))))
     try:
         with opener(split) as source:
+            before = look(source)
+            is_batch = opener is open_split  # a stream knows its files by their bytes
+            if is_batch:
+                check_planned(split, source, before)
             if split.blocks:
-                _check_size(split, source)  # or a truncated file would be a corrupt one, which may be tolerated
-            # An appending writer overwrites the last index block: the checksums are those of the file before.
-            has_grown = bool(split.blocks) and source.seek(0, os.SEEK_END) > split.file.size
-            for block in () if has_grown else split.blocks:
-                block.check(source, path)
+                check_size(split, before)  # or a truncated file would be a corrupt one, which may be tolerated
+            check_sums(split, source, before)
             parts: Iterable[tuple[int, int, int | None]] = kept_parts(split)
             if split.skips and not is_as_planned(split, source):
                 log.warning("%s has changed since its outline was made, or meanwhile: nothing is skipped", path)
@@ -117,7 +119,9 @@ def _read_split(
                 part = FilePart(path, start, end, ordinal, partition, split.records, anchors)
                 errors = plan.errors if end == split.file.size else within
                 yield from read_batches(replace(plan, formats=formats, errors=errors), part, source)
-            _check_size(split, source)
+            check_size(split, look(source))
+            if is_batch:
+                check_unchanged(split, source, before)
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise PbioError(
@@ -133,19 +137,6 @@ def _read_split(
         if not (is_tolerated or (options.ignore_missing_files and error.code == "PBIO_ROWS_GONE")):
             raise
         log.warning("%s", error)
-
-
-def _check_size(split: Split, source: BinaryIO) -> None:
-    """Refuse a file that ends before its split: truncation at an item boundary leaves no other trace."""
-    size = source.seek(0, os.SEEK_END)
-    if size < split.end:
-        raise PbioError(
-            "PBIO_ROWS_GONE",
-            f"the file had {split.file.size} bytes when it was listed and has {size} now: it was truncated or "
-            "overwritten meanwhile",
-            file=split.file.path,
-            hint="start the query again; have writers create new files and rename them when complete",
-        )
 
 
 def gather(batches: Iterable[pa.RecordBatch], limits: BatchLimits) -> Iterator[pa.RecordBatch]:

@@ -154,6 +154,21 @@ def read_index(scanner: Scanner, limit: int | None = None) -> tuple[IndexBlock, 
     return tuple(blocks)
 
 
+def last_block(scanner: Scanner, end: int) -> range:
+    """The bytes of the last index block that starts before `end`, as the chain of blocks says; none without one.
+
+    The scanner must be at the start of the file.
+    """
+    first = next((item for item in scanner.items(end) if item.kind is not ItemKind.COMMENT), None)
+    if first is None or first.kind is not ItemKind.INDEX:
+        return range(0)
+    at, found = first.offset, range(0)
+    while at < end and len(head := scanner.window.read(at, HEAD.size)) == HEAD.size and head.startswith(BLOCK_WORD):
+        found = range(at, at + INDEX_BLOCK)
+        at = max(found.stop, HEAD.unpack(head)[1])
+    return found
+
+
 class IndexCheck:
     """Compares the blocks of a file with the items that a scanner finds after them.
 

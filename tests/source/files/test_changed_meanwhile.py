@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from pbio_spark.errors import PbioError
 from pbio_spark.paths import locate
 from pbio_spark.source.files.listing import ListedFile
 from pbio_spark.source.files.outlines import file_to_outline
-from pbio_spark.wire.hints.sidecar import write_sidecar
+from pbio_spark.wire import FileWriter
+from pbio_spark.wire.hints.sidecar import STEP, write_sidecar
 from tests.source.local import batches, plan
 from tests.source.samples import MIDDLE, write_readings
 
 LOAD = pbio.parse_record({"Load": {"x": "int32", "text": "string"}})
 RECORDS = 2000
+TOLERANT = {"ignoreCorruptFiles": True, "ignoreMissingFiles": True}
+LARGE = pbio.Format.of(pbio.parse_record({"large": {"n": "int64", "text": "string"}}))
 
 
 def write(path: Path, records: int, first: int = 0) -> Path:
@@ -110,6 +114,112 @@ def test_appending_to_a_file_with_index_and_checksums_makes_it_not_corrupt(tmp_p
     reader = plan(tmp_path)
     write_readings(path, MIDDLE, range(300, 310), append=True, indexed=True)
     assert [row["n"] for batch in batches(reader) for row in batch.to_pylist()] == list(range(300))
+
+
+def test_checksums_of_planned_blocks_hold_though_the_file_grew(tmp_path: Path) -> None:
+    """Appending overwrites the last index block, near the end of the file."""
+    path = tmp_path / "a.ffs"
+    large(path, 0, indexed=True)
+    found = path.stat()
+    with path.open("rb") as source:
+        outline, _ = file_to_outline(ListedFile(str(path), found.st_size, found.st_mtime), source)
+        write_sidecar(*locate(str(path)), outline.with_sums(source))
+    assert outline.points
+    reader = plan(tmp_path)
+    large(path, 100, 1, append=True, indexed=True)
+    assert [row["n"] for batch in batches(reader) for row in batch.to_pylist()] == list(range(100))
+    with path.open("r+b") as file:
+        file.seek(STEP // 2)
+        file.write(b"b")
+    with pytest.raises(PbioError, match=r"\[PBIO_CHECKSUM\].*do not match"):
+        batches(reader)
+
+
+def large(path: Path, first: int, count: int = 100, *, append: bool = False, indexed: bool = False) -> Path:
+    """A file that several tasks read, with records of one size."""
+    with FileWriter(path, append=append, indexed=indexed) as writer:
+        for n in range(first, first + count):
+            writer.data(LARGE, {"n": n, "text": "a" * (STEP // 20)})
+    return path
+
+
+def in_place(file: Path) -> None:
+    content = large(file.parent.parent / "new", 10_000).read_bytes()
+    with file.open("r+b") as open_file:
+        open_file.write(content)
+    later(file)
+
+
+def later(file: Path) -> None:
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + 1_000_000))
+
+
+REWRITINGS: dict[str, Callable[[Path], None]] = {
+    "another of its size": lambda file: os.replace(large(file.parent.parent / "new", 10_000), file),
+    "a larger one": lambda file: os.replace(large(file.parent.parent / "new", 10_000, 200), file),
+    "in place": in_place,
+}
+
+
+@pytest.fixture
+def divided(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return large(tmp_path / "in/a.ffs", 0)
+
+
+@pytest.mark.parametrize("change", REWRITINGS)
+@pytest.mark.parametrize("options", [{}, {"mode": "DROPMALFORMED"}, {"mode": "PERMISSIVE"}, TOLERANT], ids=str)
+def test_tasks_do_not_mix_rows_of_two_files(divided: Path, change: str, options: dict[str, Any]) -> None:
+    reader = plan(divided.parent, maxPartitionBytes="5m", **options)
+    first, *others = reader.partitions()
+    assert others
+    assert sum(batch.num_rows for batch in reader.read(first))
+    REWRITINGS[change](divided)
+    for place in others:
+        with pytest.raises(PbioError, match=r"\[PBIO_FILE_CHANGED\]"):
+            list(reader.read(place))
+
+
+@pytest.mark.parametrize("change", REWRITINGS)
+def test_one_task_does_not_mix_rows_of_two_files(divided: Path, change: str) -> None:
+    """What it has open stays what it was if another file takes the name."""
+    reader = plan(divided.parent, recordsPerBatch=5, maxBatchBytes="20k")
+    (place,) = reader.partitions()
+    found = reader.read(place)
+    rows = next(iter(found)).to_pylist()
+    REWRITINGS[change](divided)
+    with pytest.raises(PbioError, match=r"\[PBIO_FILE_CHANGED\]") if change == "in place" else nullcontext():
+        rows += [row for batch in found for row in batch.to_pylist()]
+        assert [row["n"] for row in rows] == list(range(100))
+
+
+def test_a_file_of_the_planned_size_that_one_task_reads_is_what_it_is_then(divided: Path) -> None:
+    reader = plan(divided.parent)
+    REWRITINGS["another of its size"](divided)
+    assert [row["n"] for batch in batches(reader) for row in batch.to_pylist()] == list(range(10_000, 10_100))
+
+
+def test_a_larger_file_in_the_place_of_the_planned_one_is_not_cut_off(divided: Path) -> None:
+    reader = plan(divided.parent)
+    REWRITINGS["a larger one"](divided)
+    with pytest.raises(PbioError, match=r"\[PBIO_FILE_CHANGED\] the file was replaced"):
+        batches(reader)
+
+
+def test_a_file_that_only_grew_is_as_planned(divided: Path) -> None:
+    reader = plan(divided.parent, maxPartitionBytes="5m")
+    large(divided, 100, append=True)
+    later(divided)
+    assert [row["n"] for batch in batches(reader) for row in batch.to_pylist()] == list(range(100))
+
+
+def test_a_writer_that_ends_meanwhile_only_completes_its_index(tmp_path: Path) -> None:
+    """It overwrites the last index block, so the file has another time, and the size that it had."""
+    path = large(tmp_path / "a.ffs", 0, indexed=True)
+    reader = plan(tmp_path, maxPartitionBytes="5m")
+    assert len(reader.partitions()) > 1
+    later(path)
+    assert [row["n"] for batch in batches(reader) for row in batch.to_pylist()] == list(range(100))
 
 
 def test_what_is_appended_meanwhile_is_for_the_next_query(file: Path) -> None:

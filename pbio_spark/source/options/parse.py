@@ -49,6 +49,9 @@ OF_FILES = frozenset(
 )
 """The options that apply only to channels, and those that apply only to files."""
 
+OF_MATCHING = ("diff_threshold", "mismatch_threshold", "field_weights", "on_reject")
+"""The options that say which formats reach a wanted type, and what happens to others."""
+
 OF_KAFKA = {
     "subscribe": "channel",
     "assign": "channel",
@@ -84,6 +87,7 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
     _check_store(parsed)
     if set(scopes) <= {*READS, *WRITES}:
         _check_place(parsed, is_read=set(scopes) <= set(READS))
+    _check_needed(parsed)
     return Options(**parsed)  # type: ignore[arg-type]
 
 
@@ -177,14 +181,28 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
     if "modulator" in parsed and "channel" not in parsed:
         reason = f"option 'modulator' does not apply to {' or '.join(map(option_name, ways))}"
         raise PbioError("PBIO_BAD_OPTION", reason, hint="it makes events of one channel: name it with channel")
+    if ("txn_app_id" in parsed) != ("txn_version" in parsed):
+        raise PbioError("PBIO_BAD_OPTION", "txnAppId and txnVersion need each other", hint="give both, or neither")
+
+
+def _check_needed(parsed: Mapping[str, object]) -> None:
+    """Refuse options that change nothing without another one."""
     if "parameters" in parsed and "modulator" not in parsed:
         raise PbioError(
             "PBIO_BAD_OPTION",
             "option 'parameters' needs modulator, the code that uses them",
             hint="parameters of a derived channel are changed with ChannelSpace.set_parameters, or `pbio space set`",
         )
-    if ("txn_app_id" in parsed) != ("txn_version" in parsed):
-        raise PbioError("PBIO_BAD_OPTION", "txnAppId and txnVersion need each other", hint="give both, or neither")
+    if "sync_timeout" in parsed and parsed.get("delivery") != "sync":
+        hint = "without it a write does not wait for subscribers: add it, or leave syncTimeout out"
+        raise PbioError("PBIO_BAD_OPTION", "option 'syncTimeout' needs delivery=sync", hint=hint)
+    # The type of a channel is a wanted type.
+    if not any(parsed.get(name) for name in ("reader_format", "channel", "channels", "channel_pattern")):
+        for name in OF_MATCHING:
+            if parsed.get(name, {}) != {}:
+                reason = f"option {option_name(name)!r} needs readerFormat, which names the wanted type"
+                hint = "without it every record is read: name a type with readerFormat, or leave the option out"
+                raise PbioError("PBIO_BAD_OPTION", reason, hint=hint)
 
 
 def _check_store(parsed: Mapping[str, object]) -> None:

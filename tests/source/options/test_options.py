@@ -229,6 +229,28 @@ def test_settings_of_kafkas_clients_belong_to_a_store_in_kafka() -> None:
         assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("alone", "with_it", "scope"),
+    [
+        ({"diffThreshold": "3"}, {"readerFormat": "a"}, Scope.READ),
+        ({"mismatchThreshold": "0"}, {"readerFormat": "a"}, Scope.STREAM),
+        ({"fieldWeights": '{"a": 2}'}, {"channel": "a"}, Scope.READ),
+        ({"onReject": "drop"}, {"readerFormat": "a"}, Scope.FROM),
+        ({"onReject": "drop"}, {"channelPattern": "a.*"}, Scope.STREAM),
+        ({"channel": "a", "syncTimeout": "9s"}, {"delivery": "sync"}, Scope.WRITE),
+        ({"channel": "a", "syncTimeout": "9s", "delivery": "async"}, {"delivery": "sync"}, Scope.WRITE_STREAM),
+        ({"channel": "a", "parameters": '{"m": 1}'}, {"modulator": "{ return 1; }"}, Scope.READ),
+    ],
+)
+def test_an_option_that_changes_nothing_without_another_is_refused(
+    alone: dict[str, str], with_it: dict[str, str], scope: Scope
+) -> None:
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\] option '\w+' needs ") as caught:
+        parse_options(alone, scope)
+    assert caught.value.hint
+    parse_options({**alone, **with_it}, scope)
+
+
 @pytest.mark.parametrize("table", [Options, Bp5Options])
 def test_an_empty_value_is_refused(table: type[Any]) -> None:
     for entry in fields(table):

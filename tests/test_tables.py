@@ -288,3 +288,20 @@ def test_a_table_or_a_frame_is_not_a_type_but_has_one(tmp_path: Path) -> None:
         with pytest.raises(pbio.PbioError, match="PBIO_BAD_TYPE") as caught:
             pbio.open_writer(tmp_path / "x.ffs", given)
         assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{}, {}],
+        pa.table({"other": [1, 2]}).select([]),
+        pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([]))),
+    ],
+    ids=["rows", "table", "batch"],
+)
+def test_records_without_fields_are_rows_too(tmp_path: Path, rows: Any) -> None:
+    path = tmp_path / "ticks.ffs"
+    with pbio.open_writer(path, {"tick": {}}) as writer:
+        writer.write(rows)
+    assert list(pbio.read(path)) == [{}, {}]
+    assert pbio.read_arrow(path, metadataColumn="at").num_rows == pbio.read_arrow(path).num_rows == 2

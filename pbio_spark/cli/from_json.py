@@ -16,7 +16,7 @@ from ecode.json_text import parse_json
 from ecode.suggest import did_you_mean
 from pbio_spark.cli.common_type import NOT_ARROW, first_misfit
 from pbio_spark.cli.console import opened, progress_bar
-from pbio_spark.columns import NullValue
+from pbio_spark.columns import NullValue, columns_to_batch
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.python_rows import text_to_time
@@ -137,7 +137,7 @@ def json_to_batch(lines: Sequence[Line], schema: pa.Schema, path: str) -> pa.Rec
             columns.append(pa.array(values, field.type))
         except NOT_ARROW as error:
             raise _first_bad(lines, field, path, error) from None
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return columns_to_batch(columns, schema, len(lines))
 
 
 def _first_bad(lines: Sequence[Line], field: pa.Field, path: str, error: Exception) -> PbioError:

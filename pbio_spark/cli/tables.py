@@ -61,9 +61,13 @@ def target_of(path: str, said: FileKind | None) -> FileKind:
 
 @contextmanager
 def table_writer(path: str, target: FileKind, schema: pa.Schema) -> Iterator[TableWriter]:
-    """A writer of columns to a new file. Raises PBIO_UNSUPPORTED_TYPE for columns that a CSV file cannot hold."""
+    """A writer of columns to a new file. Raises PBIO_UNSUPPORTED_TYPE for columns that such a file cannot hold."""
     import pyarrow as pa
 
+    if not schema.names and target in (FileKind.PARQUET, FileKind.CSV):
+        reason = f"the records have no fields, and a file of type {target} holds no rows without columns"
+        hint = "write Arrow or JSON lines"
+        raise PbioError("PBIO_UNSUPPORTED_TYPE", reason, file=path.removesuffix(".partial"), hint=hint)
     if target is FileKind.PARQUET:
         import pyarrow.parquet as pq
 

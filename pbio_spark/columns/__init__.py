@@ -82,7 +82,7 @@ if TYPE_CHECKING:
         suggestion,
     )
     from pbio_spark.columns.row_encoder import RowEncoder, format_to_row_encoder
-    from pbio_spark.columns.rows import Rows, check_rows, rows_to_batch, with_row
+    from pbio_spark.columns.rows import Rows, check_rows, columns_to_batch, rows_to_batch, with_row
     from pbio_spark.columns.values import ValueReader, structs_to_values
 
 __all__ = [
@@ -160,6 +160,7 @@ __all__ = [
     "format_to_row_encoder",
     "Rows",
     "check_rows",
+    "columns_to_batch",
     "rows_to_batch",
     "with_row",
     "ValueReader",
@@ -224,7 +225,7 @@ _HOMES = {
         "suggestion",
     ),
     "row_encoder": ("RowEncoder", "format_to_row_encoder"),
-    "rows": ("Rows", "check_rows", "rows_to_batch", "with_row"),
+    "rows": ("Rows", "check_rows", "columns_to_batch", "rows_to_batch", "with_row"),
     "values": ("ValueReader", "structs_to_values"),
 }
 

@@ -94,6 +94,13 @@ def _plain(given: pa.RecordBatch) -> pa.RecordBatch:
             hint = "PBIO has microseconds: round the times" if pa.types.is_timestamp(field.type) else ""
             reason = f"{column.type} to {field.type}: {error}"
             raise PbioError("PBIO_BAD_VALUE", reason, field="$" + step_to_text(field.name), hint=hint) from None
+    return columns_to_batch(columns, schema, given.num_rows)
+
+
+def columns_to_batch(columns: list[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """Columns as a batch of so many rows, also if there is none, from which Arrow would take the number of rows."""
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -114,7 +121,7 @@ def _mappings_to_batch(rows: list[Any], record: Record, schema: pa.Schema) -> pa
             reason = f"{_first(values)} does not fit {field.type}{why}"
             hint = what_to_give(values[0], field.type)
             raise PbioError("PBIO_BAD_VALUE", reason, field=where, hint=hint) from error
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    return columns_to_batch(columns, pa.schema(fields), len(rows))
 
 
 def _first(values: Sequence[Any]) -> str:

@@ -207,3 +207,17 @@ def test_a_year_without_a_text_is_not_written_as_one(pbio: Callable[..., Ran], t
     ran = pbio("convert", days(tmp_path / "d.ffs", 0, 2**31 - 1), "-o", tmp_path / "d.csv")
     assert (ran.code, ran.err.partition("]")[0], "field $.day" in ran.err) == (1, "[PBIO_BAD_VALUE", True)
     assert not (tmp_path / "d.csv").exists()
+
+
+def test_records_without_fields_are_rows_or_refused(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+    lines, ticks = tmp_path / "ticks.jsonl", tmp_path / "ticks.ffs"
+    lines.write_text("{}\n{}\n")
+    assert pbio("convert", lines, "-o", ticks).out == f"{ticks}: 2 rows of ticks\n"
+    assert pbio("count", ticks).out == "2\n"
+    assert pbio("convert", ticks, "-o", tmp_path / "back.jsonl").code == 0
+    assert (tmp_path / "back.jsonl").read_text() == "{}\n{}\n"
+    for suffix in ("parquet", "csv"):
+        target = tmp_path / f"back.{suffix}"
+        ran = pbio("convert", ticks, "-o", target)
+        assert (ran.code, target.exists()) == (1, False)
+        assert "[PBIO_UNSUPPORTED_TYPE] the records have no fields" in ran.err

@@ -15,7 +15,7 @@ HINT = "start the query again; have writers create new files and rename them whe
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class OpenState:
     """An open file: its bytes, and `modified` and `identity` as in `ListedFile`."""
 
     size: int
@@ -23,18 +23,18 @@ class Seen:
     identity: str
 
 
-def look(source: BinaryIO) -> Seen:
+def look(source: BinaryIO) -> OpenState:
     """What the system knows of an open file now, and a store knew when it was opened; it is not asked again."""
     size = source.seek(0, os.SEEK_END)
     try:
         found = os.fstat(source.fileno())
     except (OSError, AttributeError):
         details = getattr(source, "details", None) or {}
-        return Seen(size, 0.0, str(details.get("ETag") or details.get("etag") or ""))
-    return Seen(size, found.st_mtime, f"{found.st_dev}:{found.st_ino}")
+        return OpenState(size, 0.0, str(details.get("ETag") or details.get("etag") or ""))
+    return OpenState(size, found.st_mtime, f"{found.st_dev}:{found.st_ino}")
 
 
-def check_planned(split: Split, source: BinaryIO, found: Seen) -> None:
+def check_planned(split: Split, source: BinaryIO, found: OpenState) -> None:
     """Raise PBIO_FILE_CHANGED if splits would take the rows of one file from two, or from two states of it.
 
     A file that only grew is as planned. A split that reads a file of the planned size whole takes what it finds.
@@ -50,7 +50,7 @@ def check_planned(split: Split, source: BinaryIO, found: Seen) -> None:
         raise _changed(split, "the file was rewritten since it was listed")
 
 
-def check_unchanged(split: Split, source: BinaryIO, before: Seen) -> None:
+def check_unchanged(split: Split, source: BinaryIO, before: OpenState) -> None:
     """Raise PBIO_FILE_CHANGED if a file was rewritten in place while its split was read."""
     after = look(source)
     is_rewritten = after.size == before.size and after.modified != before.modified
@@ -58,7 +58,7 @@ def check_unchanged(split: Split, source: BinaryIO, before: Seen) -> None:
         raise _changed(split, "the file was rewritten while it was read")
 
 
-def check_size(split: Split, found: Seen) -> None:
+def check_size(split: Split, found: OpenState) -> None:
     """Refuse a file that ends before its split: truncation at an item boundary leaves no other trace."""
     if found.size < split.end:
         reason = f"the file had {split.file.size} bytes when it was listed and has {found.size} now"
@@ -66,7 +66,7 @@ def check_size(split: Split, found: Seen) -> None:
         raise PbioError("PBIO_ROWS_GONE", reason, file=split.file.path, hint=HINT)
 
 
-def check_sums(split: Split, source: BinaryIO, found: Seen) -> None:
+def check_sums(split: Split, source: BinaryIO, found: OpenState) -> None:
     """Raise PBIO_CHECKSUM if a block of the split has other bytes than its checksum is of.
 
     A writer that appends overwrites the last index block, so a block that holds some of it is not compared then.

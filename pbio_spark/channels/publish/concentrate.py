@@ -195,7 +195,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Int64s:
         raise PbioError(
             "PBIO_BAD_VALUE",
             f"the column {name!r} has numbers that are negative or too large",
-            hint="give whole numbers from 0 to 2^63 - 1",
+            hint=f"give whole numbers from 0 to {SEQUENCES.stop - 1}",
         )
     return made  # type: ignore[no-any-return]
 

@@ -283,7 +283,7 @@ class _Task:
             start = 0
             while start < rows.num_rows:
                 file = self._file(folder)
-                part = rows.slice(start, None if most is None else most - file.records)
+                part = rows.slice(start, None if most is None else min(most - file.records, rows.num_rows))
                 self._room.clear()
                 self._writer.encoder.encode_into(part, self._room)
                 file.add(self._room.encoded())

@@ -240,3 +240,10 @@ def test_a_column_becomes_folders_whatever_its_case(tmp_path: Path) -> None:
     assert sorted(row["k"] for row in load(tmp_path)) == [1, 2]
     with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\].*'kK'.*several"):
         save(tmp_path / "new", one(kk=(2, BIG), KK=(1, BIG), x=(1, BIG)), partitionColumns="kK")
+
+
+@pytest.mark.parametrize("most", [2, 2**31, 2**63 - 1, 2**63, 10**30])
+def test_a_file_may_have_any_number_of_records(tmp_path: Path, most: int) -> None:
+    save(tmp_path / "new", rows(1, 2, 3), maxRecordsPerFile=most)
+    assert numbers(tmp_path / "new") == [1, 2, 3]
+    assert len(list_files((str(tmp_path / "new"),), Options())) == (2 if most == 2 else 1)

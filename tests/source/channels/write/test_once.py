@@ -144,3 +144,13 @@ def test_a_stream_has_its_own_transactions(space: ChannelSpace, stocks: Channel)
     with refusal("PBIO_UNKNOWN_OPTION") as caught:
         stream_writer(space, rows(0).schema, channel="stocks", txnAppId="a", txnVersion=1)
     assert "writeStream" in str(caught.value)
+
+
+def test_the_largest_number_is_what_the_error_says(stocks: Channel) -> None:
+    with pytest.raises(PbioError, match=r"give whole numbers from 0 to \d+") as caught:
+        write(stocks.space, rows(1, seq=[2**63 - 1]), **FEED)
+    largest = int(caught.value.hint.rpartition(" ")[2])
+    with pytest.raises(PbioError, match="negative or too large"):
+        write(stocks.space, rows(1, seq=[largest + 1]), **FEED)
+    write(stocks.space, rows(1, seq=[largest]), **FEED)
+    assert stocks.last_sequence("feed") == largest

@@ -6,6 +6,7 @@
     layout.py   `OutputBuffers`: the buffers of an output, and the columns that they make
     batch.py    `BatchProgram`: a program compiled for columns; one call runs a batch
     run.py      one such call: the memory of the kernel, and its growth
+    working.py  `WorkingMemory`: what a kernel needs besides inputs and outputs
     apart.py    one call for events with several states
     inputs.py   input columns, checked, as the buffers that a kernel reads
     state.py    static variables and the log in memory

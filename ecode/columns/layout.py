@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from ecode.columns.column import ITEMS, TARGET, Column, static_count
 from ecode.typed import Structs, ValueType
 from ecode.types import Array, Pointer, Ref
+
+OFFSET = Struct("i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,11 @@ class OutputColumn:
     each: int | None
     buffers: tuple[tuple[str, OutputBuffer], ...]
 
+    @property
+    def opens(self) -> str:
+        """The capacity entry of what its offsets point into; "" if it has none."""
+        return self.buffers[0][1].opens if self.buffers else ""
+
 
 @dataclass(frozen=True, slots=True)
 class OutputBuffers:
@@ -81,34 +89,52 @@ class OutputBuffers:
             bytes_of[buffer.level] = bytes_of.get(buffer.level, 0) + buffer.per_place * buffer.dtype.itemsize
         return cls(name, dict(buffers), capacities, _columns(type_, structs, buffers), bytes_of)
 
-    def made(self, rows: int, memory: Mapping[str, Any], opened: Callable[[str, int], None]) -> Column:
-        """The columns, cut to what was written.
+    def measured(self, rows: int, memory: Mapping[str, Any], opened: Callable[[str, int], None]) -> FilledBuffers:
+        """The buffers after a run, with how much of them it wrote.
 
         Args:
             rows: the rows of the output.
-            memory: the filled buffer of each table entry.
+            memory: the buffer of each table entry.
             opened: told how many places of each capacity were filled.
         """
-        made: list[Column] = []
+        lengths: list[int] = []
         filled: list[int] = []
         for one in self.columns:
-            if one.above < 0:
-                column = Column(rows)
-            else:
-                above = made[one.above]
-                column = above.children[one.step] = Column(
-                    filled[one.above] if one.each is None else above.length * one.each
-                )
-            values = column.length
+            length = rows if one.above < 0 else filled[one.above] if one.each is None else lengths[one.above] * one.each
+            lengths.append(length)
+            if one.opens:
+                (length,) = OFFSET.unpack_from(memory[one.buffers[0][0]], OFFSET.size * length)
+                opened(one.opens, length)
+            filled.append(length)
+        return FilledBuffers(self, memory, lengths, filled)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledBuffers:
+    """The buffers of an output after a run. They may be longer than what was written.
+
+    Attributes:
+        memory: the buffer of each table entry.
+        lengths: how many values each of the layout's columns has.
+        filled: how many places the offsets of each column reach; its length if it has no offsets.
+    """
+
+    layout: OutputBuffers
+    memory: Mapping[str, Any] = field(repr=False)
+    lengths: list[int]
+    filled: list[int]
+
+    def column(self) -> Column:
+        """The columns, cut to what was written."""
+        made: list[Column] = []
+        for one, length, filled in zip(self.layout.columns, self.lengths, self.filled, strict=True):
+            column = Column(length)
+            if one.above >= 0:
+                made[one.above].children[one.step] = column
             for entry, buffer in one.buffers:
-                size = values + 1 if buffer.opens else column.length if buffer.part == "present" else values
-                data = np.frombuffer(memory[entry], buffer.dtype, size)
-                setattr(column, buffer.part, data)
-                if buffer.opens:
-                    values = int(data[-1])
-                    opened(buffer.opens, values)
+                size = length + 1 if buffer.opens else length if buffer.part == "present" else filled
+                setattr(column, buffer.part, np.frombuffer(self.memory[entry], buffer.dtype, size))
             made.append(column)
-            filled.append(values)
         return made[0]
 
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from ecode.columns.column import TARGET, Buffer, Column
 from ecode.columns.inputs import input_buffers
-from ecode.columns.layout import OutputBuffer, OutputBuffers
+from ecode.columns.layout import OFFSET, FilledBuffers, OutputBuffer, OutputBuffers
 from ecode.columns.state import checked, pack, read_log, text_bytes, unpack
+from ecode.columns.working import WorkingMemory
 from ecode.errors import BatchTooLarge, ParameterError, Trap, index_detail, trap_at
 from ecode.native import Table, compile_kernel, loads
 from ecode.native.table import TableEntry, address_of
@@ -62,22 +63,27 @@ class BatchResult:
     Attributes:
         passed: uint8, 1 for each event that the program passed on.
         traps: number and trap of each event that trapped.
-        outputs: for each output parameter the columns of the fields that the program ever writes, in order, one row for
-            each event that passed (with `Keep.ALL`: that did not trap).
+        filled: for each output parameter the buffers of the fields that the program ever writes, one row for each event
+            that passed (with `Keep.ALL`: that did not trap).
         returned: with `Keep.ALL`, the column of the program's results.
         log: event, function and arguments of logged calls, in order.
     """
 
     passed: Buffer
     traps: tuple[tuple[int, Trap], ...]
-    outputs: dict[str, Column]
+    filled: dict[str, FilledBuffers]
     returned: Column | None
     log: tuple[tuple[int, str, tuple[Any, ...]], ...]
+
+    @property
+    def outputs(self) -> dict[str, Column]:
+        """What was filled, as columns."""
+        return {name: filled.column() for name, filled in self.filled.items()}
 
     def first(self, count: int) -> BatchResult:
         """The result of the first `count` events, without their outputs."""
         return replace(
-            self, passed=self.passed[:count], traps=tuple(t for t in self.traps if t[0] < count), outputs={}, log=()
+            self, passed=self.passed[:count], traps=tuple(t for t in self.traps if t[0] < count), filled={}, log=()
         )
 
 
@@ -136,28 +142,26 @@ class Run:
         if self.most_bytes is not None:
             self.count = count = max(1, min(count, self.most_bytes // max(self._bytes("", 1), 1))) if count else 0
         self.places = {c: self.room.get(c, _FIRST_PLACES) for output in program.outputs for c in output.capacities}
-        taken = sum(self._bytes(level, places) for level, places in self.places.items())
-        if self.most_bytes is not None and taken > self.most_bytes:
-            # One large event needed this much, or levels filled up at different rates.
-            self.places = {c: max(p * self.most_bytes // taken, _FIRST_PLACES) for c, p in self.places.items()}
+        if self.most_bytes is not None:
+            taken = self._taken()
+            if taken > self.most_bytes:
+                # One large event needed this much, or levels filled up at different rates.
+                self.places = {c: max(p * self.most_bytes // taken, _FIRST_PLACES) for c, p in self.places.items()}
+        self.working = WorkingMemory(event, count, self.room.get("heap", _FIRST_HEAP), _FIRST_LOG)
         self.memory: dict[str, Any] = {
-            "progress": np.zeros(3, np.int64),
             "passed": np.empty(count, np.uint8),
-            "traps": np.empty((count if event.sites else 0, 2), np.int64),
-            "trap_values": np.empty(2 * count if "trap_values" in event.entries else 0, np.int64),
-            "wanted": np.zeros(1, np.int64),
-            "frame": np.zeros(event.frame_bytes // 8 + 1, np.int64),
-            "literals": np.frombuffer(event.literals + b"\0", np.uint8),
-            "heap": np.empty(self.room.get("heap", _FIRST_HEAP), np.uint8),
-            "log": np.empty(_FIRST_LOG, np.uint8),
-            "log_used_at": np.zeros(1, np.int64),
             "statics": np.zeros(event.statics_bytes // 8 + 1, np.int64),
-            "saved": np.zeros(event.statics_bytes // 8 + 1, np.int64),
             "budget_given": program.limits.budget if budget is None else budget,
         }
+        if event.statics:
+            self.memory["saved"] = np.zeros(event.statics_bytes // 8 + 1, np.int64)
+        if "literals" in event.entries:
+            self.memory["literals"] = np.frombuffer(event.literals + b"\0", np.uint8)
         self.memory |= memory
-        self.memory |= input_buffers(program.sources, inputs, program.types, program.structs, count, program.blocks)
+        if program.sources:
+            self.memory |= input_buffers(program.sources, inputs, program.types, program.structs, count, program.blocks)
         self._table: Table | None = None
+        self._progress = self.working.int64s("progress")
         self._pack_statics(statics)
         for output in program.outputs:
             for name, buffer in output.buffers.items():
@@ -173,20 +177,20 @@ class Run:
     @property
     def done(self) -> int:
         """How many events have run."""
-        return int(self.memory["progress"][0])
+        return int(self._progress[0])
 
     @property
     def table(self) -> Table:
         """What the kernel is called with, until something grows."""
         if self._table is None:
-            self._measure()
-            self._table = Table(self.memory[name] for name in self.program.event.entries)
+            known = self.memory | self.working.parts | self.working.sizes() | self.places
+            self._table = Table([known[name] for name in self.program.event.entries])
         return self._table
 
     def _make_room(self, status: int) -> None:
         """Grow what was too small for a kernel, or end the batch before the event that needs it."""
         names = {number: name for name, number in self.program.event.growable.items()}
-        wanted = int(self.memory["wanted"][0])
+        wanted = int(self.working.int64s("wanted")[0])
         if self._is_full(names[status], wanted):
             self.count = self.done
         else:
@@ -197,35 +201,30 @@ class Run:
         """The result, once all events have run."""
         program = self.program
         self.statics.update(self._unpacked_statics())
-        rows = int(self.memory["progress"][1])
-        columns = {output.name: self._columns(output, rows) for output in program.outputs}
-        self.room["heap"] = len(self.memory["heap"])
-        log = self.memory["log"][: int(self.memory["log_used_at"][0])].tobytes()
-        returned = columns.pop(RETURNED, None)
+        rows, log = int(self._progress[1]), b""
+        filled = {output.name: self._filled(output, rows) for output in program.outputs}
+        parts = self.working.parts
+        if "heap" in parts:
+            self.room["heap"] = parts["heap"].size
+        if "log" in parts:
+            log = parts["log"].data[: int(self.working.int64s("log_used_at")[0])].tobytes()
+        returned = filled.pop(RETURNED, None)
         return BatchResult(
             self.memory["passed"][: self.count],
             self._traps(),
-            columns,
-            returned,
+            filled,
+            None if returned is None else returned.column(),
             tuple(read_log(log, program.event.functions)),
         )
 
-    def _measure(self) -> None:
-        """Measure what can grow."""
-        self.memory |= {f"{name}_size": len(self.memory[name]) for name in ("heap", "log", "strings")}
-        self.memory |= self.places
-
-    def _size(self, buffer: OutputBuffer) -> int:
-        places = self.places[buffer.level] if buffer.level else self.count
-        return places * buffer.per_place + (1 if buffer.opens else 0)
-
     def _new(self, buffer: OutputBuffer) -> Any:
-        size = self._size(buffer) * buffer.dtype.itemsize
+        places = self.places[buffer.level] if buffer.level else self.count
+        size = (places * buffer.per_place + (1 if buffer.opens else 0)) * buffer.dtype.itemsize
         if TARGET in buffer.path:
             return np.zeros(size, np.uint8)  # nothing is written for the target of a null pointer
         made = self.allocate(size + 1)
         if buffer.opens:
-            np.frombuffer(made, buffer.dtype, 1)[0] = 0
+            OFFSET.pack_into(made, 0, 0)
         return made
 
     def _grow(self, name: str, wanted: int) -> None:
@@ -246,34 +245,37 @@ class Run:
         elif name == "strings":
             self._move_strings(max(wanted, 2 * len(self.memory["strings"])))
         else:
-            grown = np.empty(max(wanted, 2 * len(self.memory[name])), np.uint8)
-            grown[: len(self.memory[name])] = self.memory[name]
-            self.memory[name] = grown
+            self.working.grow(name, max(wanted, 2 * self.working.parts[name].size))
 
     def _is_full(self, name: str, wanted: int) -> bool:
         """Whether the batch ends here, before an event that needs more memory."""
-        if self.most_bytes is None or name not in self.places or not self.memory["progress"][0]:
+        if self.most_bytes is None or name not in self.places or not self.done:
             return False
-        others = sum(self._bytes(level, places) for level, places in self.places.items() if level != name)
+        others = self._taken() - self._bytes(name, self.places[name])
         return self._bytes("", self.count) + others + self._bytes(name, wanted) > self.most_bytes
 
     def _bytes(self, level: str, places: int) -> int:
         """The bytes that all buffers of a level take for so many places."""
-        return places * sum(output.bytes_of.get(level, 0) for output in self.program.outputs)
+        return places * sum([output.bytes_of.get(level, 0) for output in self.program.outputs])
+
+    def _taken(self) -> int:
+        """The bytes that all buffers that may grow take."""
+        return sum([self.places[c] * output.bytes_of[c] for output in self.program.outputs for c in output.capacities])
 
     # Statics
 
     def _pack_statics(self, statics: Statics, size: int = _FIRST_TEXTS) -> None:
+        if not self.program.event.statics:
+            self.memory |= {"strings": _NO_STRINGS, "strings_size": 0, "strings_other": _NO_STRINGS}
+            return
         values = {}
         for static in self.program.event.statics:
             if static.key not in statics:
                 raise ParameterError(f"the state has no {static.key!r}", "take the first one from 'statics'")
             values[static.key] = checked(statics[static.key], static.type, static.structs, static.key)
-        if not values:
-            self.memory |= {"strings": _NO_STRINGS, "strings_other": _NO_STRINGS}
-            return
         size = max(size, sum(map(text_bytes, values.values())))
-        self.memory |= {"strings": np.zeros(size, np.uint8), "strings_other": np.zeros(size, np.uint8)}
+        self.memory |= {"strings": np.zeros(size, np.uint8), "strings_size": size}
+        self.memory["strings_other"] = np.zeros(size, np.uint8)
         strings, base = bytearray(), address_of(self.memory["strings"])
 
         def keep(text: bytes) -> int:
@@ -291,6 +293,8 @@ class Run:
         self._pack_statics(self._unpacked_statics(), size)
 
     def _unpacked_statics(self) -> Statics:
+        if not self.program.event.statics:
+            return {}
         block = memoryview(self.memory["statics"]).cast("B")
         return {
             static.key: unpack(static.type, static.structs, block, static.offset, ctypes.string_at)
@@ -299,22 +303,24 @@ class Run:
 
     # Results
 
-    def _columns(self, output: OutputBuffers, rows: int) -> Column:
-        """The columns of an output, cut to what was written."""
+    def _filled(self, output: OutputBuffers, rows: int) -> FilledBuffers:
+        """The buffers of an output, and how much of them was written."""
 
         def opened(capacity: str, used: int) -> None:
             # A little more, because batches differ in size.
             self.room[capacity] = max(self.room.get(capacity, _FIRST_PLACES), min(used + used // 8, _MOST_PLACES))
 
-        return output.made(rows, self.memory, opened)
+        return output.measured(rows, self.memory, opened)
 
     def _traps(self) -> tuple[tuple[int, Trap], ...]:
-        found = []
-        for event, number in self.memory["traps"][: int(self.memory["progress"][2])].tolist():
+        count, found = int(self._progress[2]), []
+        traps = self.working.int64s("traps")[: 2 * count].tolist() if count else []
+        for event, number in zip(traps[::2], traps[1::2], strict=True):
             site = self.program.event.sites[number]
             detail = ""
             if site.array:
-                detail = index_detail(site.array, *self.memory["trap_values"][2 * event : 2 * event + 2].tolist())
+                values = self.working.int64s("trap_values")[2 * event : 2 * event + 2].tolist()
+                detail = index_detail(site.array, *values)
             text = self.program.program_texts[site.program]
             found.append((event, trap_at(text, site.at, site.kind, site.program, site.reason, detail)))
         return tuple(found)

@@ -54,9 +54,10 @@ class Table:
     Attributes:
         entries: the integers or blocks of memory that it was made from.
         array: int64, what the kernel sees and may change.
+        address: of the array.
     """
 
-    __slots__ = ("array", "entries")
+    __slots__ = ("address", "array", "entries")
 
     def __init__(self, entries: Iterable[TableEntry]) -> None:
         """Entries are integers, or blocks of memory, whose addresses are taken."""
@@ -67,10 +68,7 @@ class Table:
             e if isinstance(e, int) else address_of(e) if isinstance(e, np.ndarray) else e.address for e in self.entries
         ]
         self.array = np.array(numbers, np.int64)
-
-    @property
-    def address(self) -> int:
-        return address_of(self.array)
+        self.address = address_of(self.array)
 
     def __getitem__(self, index: int) -> int:
         return int(self.array[index])

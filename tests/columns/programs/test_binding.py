@@ -6,12 +6,13 @@ import os
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ecode
-from ecode.columns import batch, values_of
+from ecode.columns import OutputMemory, batch, values_of
 from ecode.columns.batch import BatchProgram
 from ecode.errors import TrapKind
 from ecode.types import (
@@ -60,7 +61,8 @@ def run(
         patch.setattr(batch, "compile_kernel", lambda source: CheckedKernel(source, readable))
         compiled = BatchProgram.in_row(programs, binding)
     texts = {name: np.frombuffer(text, np.uint8) for name, text in binding.texts.items()}
-    return compiled.run({}, len(records), memory={"starts": starts, "ends": ends, **texts})
+    outputs = OutputMemory(allocate=pa.allocate_buffer)
+    return compiled.run({}, len(records), memory={"starts": starts, "ends": ends, **texts}, outputs=outputs)
 
 
 def seen(value: Any, type_: Type, owner: dict[str, Any], structs: dict[str, Struct]) -> Any:

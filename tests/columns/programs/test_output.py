@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +16,12 @@ from hypothesis import strategies as st
 import ecode
 from ecode.columns import Column
 from ecode.columns.column import ITEMS
+from ecode.columns.layout import FilledBuffers
 from ecode.types import (
     CHAR,
     FLOAT64,
     INT64,
+    STRING,
     Array,
     Basic,
     Field,
@@ -108,7 +111,13 @@ def made_of(
             result = run(patch, form, form.record, records, program)
     except (ecode.NotCompilable, ecode.ParameterError):
         return None
-    batch, bad = ProgramOutput(form.record, ColumnSpec(schema, presentation)).to_batch(result.outputs["input"])
+    output = ProgramOutput(form.record, ColumnSpec(schema, presentation))
+    batch, bad = output.filled_to_batch(result.filled["input"])
+    # Columns that are cut from the program's buffers are those that would be made value by value.
+    made, bad_as_made = output.to_batch(result.outputs["input"])
+    assert bad.tolist() == bad_as_made.tolist()
+    assert batch.schema == made.schema
+    assert same(batch.to_pylist(), made.to_pylist())
     return batch, result.passed.astype(bool), bad
 
 
@@ -197,3 +206,36 @@ def test_arrays_without_elements_keep_their_lists_and_are_bounded() -> None:
     for sizes in (((2**23, 0),), ((2**20, 0),) * 5):
         with pytest.raises(OverflowError):
             made(*sizes)
+
+
+@pytest.mark.parametrize("host", [b"ada", "adé".encode(), b"ad\xe9"])
+def test_columns_that_a_program_wrote_as_they_are_share_its_memory(host: bytes) -> None:
+    inner = Struct("inner", (Field("host", STRING), Field("k", Basic(Kind.INTEGER, 4))))
+    fields = (Field("n", INT64), Field("v", Array(FLOAT64, ("n",))), Field("in", Ref("inner")), Field("f", FLOAT64))
+    form = record_to_format(record("r", fields, [inner]))
+    rows: list[dict[str, Any]] = [
+        {"n": 2, "v": [0.5, 1.5], "in": {"host": host, "k": -255}, "f": 2.5},
+        {"n": 0, "v": [], "in": {"host": None, "k": 7}, "f": 0.0},
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        program = ecode.compile("{ return 1; }", [ecode.Param("input", form.record)])
+        filled = run(patch, form, form.record, [encode(form, one) for one in rows], program).filled["input"]
+    own = record_to_arrow(form.record)
+    names = own.names if host.isascii() else ["n", "v", "f"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FilledBuffers, "column", None)
+        batch, _ = ProgramOutput(form.record, ColumnSpec(pa.schema([own.field(n) for n in names]))).filled_to_batch(
+            filled
+        )
+    memory = {one.address for one in filled.memory.values() if isinstance(one, pa.Buffer)}
+    assert {one.buffers()[1].address for one in (batch["n"], batch["v"], batch["v"].values, batch["f"])} <= memory
+    schema = pa.schema([*own, pa.field("none", pa.int8())])
+    output = ProgramOutput(form.record, ColumnSpec(schema))
+    batch, bad = output.filled_to_batch(filled)
+    assert bad.tolist() == ([0] if host == b"ad\xe9" else [])
+    text = host.decode() if not len(bad) else None
+    assert batch.to_pylist() == [
+        {"n": 2, "v": [0.5, 1.5], "in": {"host": text, "k": -255}, "f": 2.5, "none": None},
+        {"n": 0, "v": [], "in": {"host": None, "k": 7}, "f": 0.0, "none": None},
+    ]
+    assert pickle.loads(pickle.dumps(output)).filled_to_batch(filled)[0].equals(batch)

@@ -17,10 +17,12 @@ import pyarrow as pa
 
 from ecode.columns import Column
 from ecode.columns.column import ITEMS, TARGET
+from ecode.columns.layout import FilledBuffers, OutputBuffers
 from ecode.types import INT64, Array, Basic, Default, Field, Kind, Record, Ref, Struct
 from pbio_spark.columns.decode.assemble import bitmap, nested_lists
 from pbio_spark.columns.defaults import default_of
 from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
+from pbio_spark.columns.programs.output.cut import Cut, Cutter
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.mapping import ColumnSpec, FieldRule, Mapped, map_columns, refuse_type
 from pbio_spark.formats.arrow.schema import BINARY
@@ -34,6 +36,8 @@ _MOST_LISTS = 1 << 22
 
 _MOST_CONVERSIONS = 4096
 """How many columns' conversions an output remembers."""
+
+_NO_ROWS = np.empty(0, np.int64)
 
 _CONVERTED = frozenset({"symbol", "binary", "bool", "decimal"})
 """Values of `Conversion.store` that are not numpy types."""
@@ -83,22 +87,61 @@ class ProgramOutput:
         self._null_bits = {struct.name: struct.null_bits for struct in flattened.structs}
         self._bad: list[npt.NDArray[np.int64]] = []
         self._conversions: dict[int, tuple[Mapped, Basic, Conversion, np.dtype[Any] | None]] = {}
+        self._cuts: tuple[OutputBuffers | None, list[Cut | None]] = None, []
+
+    def __getstate__(self) -> dict[str, Any]:
+        # How to cut columns are functions, and found again at once.
+        return self.__dict__ | {"_cuts": (None, []), "_conversions": {}}
 
     def to_batch(self, column: Column) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
         """The batch of an output, and the rows whose values do not fit their columns.
 
         Raises OverflowError if it is more than one batch should hold.
         """
+        return self._batch([None] * len(self._mapped), lambda: column, column.length)
+
+    def filled_to_batch(self, filled: FilledBuffers) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+        """The same of the buffers that the program wrote, which must be Arrow's. Columns that the buffers already are
+        share their memory."""
+        layout, cuts = self._cuts
+        if layout is not filled.layout:
+            cuts = self._cuts_of(filled.layout)
+        arrays = [cut and cut(filled) for cut in cuts]
+        if cuts and all(array is not None for array in arrays):
+            return pa.RecordBatch.from_arrays(arrays, schema=self.schema), _NO_ROWS
+        return self._batch(arrays, filled.column, filled.lengths[0])
+
+    def _batch(
+        self, arrays: list[pa.Array | None], column: Callable[[], Column], rows: int
+    ) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+        """The batch of an output with so many rows, of which some columns are made."""
         self._bad = []
-        place = _Place(column, self._structs[self.record.name], None, lambda: np.arange(column.length, dtype=np.int64))
-        try:
-            arrays = [self._column(one, place) for one in self._mapped]
-        except PbioError as error:
-            raise error.at(format=self.record.name) from None
-        bad = np.unique(np.concatenate(self._bad)) if self._bad else np.empty(0, np.int64)
+        if any(array is None for array in arrays):
+            struct = self._structs[self.record.name]
+            place = _Place(column(), struct, None, lambda: np.arange(rows, dtype=np.int64))
+            try:
+                made = zip(self._mapped, arrays, strict=True)
+                arrays = [self._column(one, place) if array is None else array for one, array in made]
+            except PbioError as error:
+                raise error.at(format=self.record.name) from None
+        bad = np.unique(np.concatenate(self._bad)) if self._bad else _NO_ROWS
         if arrays:
             return pa.RecordBatch.from_arrays(arrays, schema=self.schema), bad
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * column.length, pa.struct([]))), bad
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([]))), bad
+
+    def _cuts_of(self, layout: OutputBuffers) -> list[Cut | None]:
+        """How to cut each column; None where a column must be made."""
+
+        def stored(basic: Basic, mapped: Mapped) -> np.dtype[Any] | None:
+            return self._conversion(basic, mapped)[1]
+
+        struct, is_utf8 = self._structs[self.record.name], self.choice.encoding != "ISO-8859-1"
+        cutter = Cutter(layout, self._structs, stored, is_utf8=is_utf8)
+        try:
+            self._cuts = layout, [cutter.column(one, struct, 0) for one in self._mapped]
+        except PbioError as error:
+            raise error.at(format=self.record.name) from None
+        return self._cuts[1]
 
     def _column(self, mapped: Mapped, place: _Place) -> pa.Array:
         """The array of a column whose field lies in the structure of a place."""

@@ -51,6 +51,7 @@ def rows() -> Iterator[Row]:
     folder = Path(tempfile.mkdtemp())
     try:
         yield from into_channels()
+        yield from into_types()
         yield from for_subscribers()
         yield from python_latency(folder)
         yield from start(folder)
@@ -87,6 +88,25 @@ def into_channels() -> Iterator[Row]:
         yield Row(
             f"into {count} channels, bytes", "into 1", stored(space, many), stored(space, one), unit="memory", goal=0.91
         )
+
+
+def into_types() -> Iterator[Row]:
+    """The first commit of a process for channels of many types, beside one for as many channels of one type: what each
+    type costs until its formats are read and what encodes it is compiled."""
+    count = CHANNELS[-1]
+    names = pa.array([f"channel {number}" for number in range(count)])
+    table = stocks().slice(0, 10 * count)
+    table = table.append_column("channel", names.take(pa.array(np.arange(table.num_rows) % count)))
+
+    def publisher(root: str, types: int) -> Callable[[], object]:
+        space = ChannelSpace.create(root)
+        for number, name in enumerate(names.to_pylist()):
+            space.create_channel(name, record(f"stock {number % types}", STOCK.fields))
+        return lambda: ChannelSpace.open(root).publish([Submission(None, table, columns=Columns(channel="channel"))])
+
+    many, one = publisher("memory://types", count), publisher("memory://type", 1)
+    one()
+    yield Row(f"first, into {count} types, in memory", "into 1", *side_by_side(many, one), table.num_rows, "events")
 
 
 def stocks() -> pa.Table:

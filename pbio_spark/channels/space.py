@@ -27,7 +27,8 @@ from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.presence.subscribers import Subscriber
 from pbio_spark.channels.publish.batch import Published
 from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
-from pbio_spark.channels.publish.prepare import Find, Preparer
+from pbio_spark.channels.publish.grouping.types import Find
+from pbio_spark.channels.publish.prepare import Preparer
 from pbio_spark.channels.publish.publisher import Publisher
 from pbio_spark.channels.publish.submission import AnyType, Submission, type_to_format
 from pbio_spark.channels.upkeep.retention import Removed, compact, vacuum

@@ -5,6 +5,7 @@ lossless  lossless conversion of values
 defaults  the values of columns that no field fills
 decode    record bytes -> Arrow arrays
 encode    Arrow batches -> record bytes
+encoders  one encoder for all formats of equal shape
 programs  E-code between records and rows: transforms and filters
 files     files -> batches of one schema, bad records by mode
 rows      Python rows -> Arrow batches
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pbio_spark.columns.decode.symbols import schema_to_symbols
     from pbio_spark.columns.encode.encoder import Encoded, Encoder, RecordBuffer, format_to_encoder
     from pbio_spark.columns.encode.null_value import BLANK, NullValue, null_replacement
+    from pbio_spark.columns.encoders import Encoders
     from pbio_spark.columns.files.batches import MODE_HINT, BatchMaker
     from pbio_spark.columns.files.chunks import UNKNOWN_FORMAT, Chunk, Chunker, Resumption
     from pbio_spark.columns.files.compile import plan_read, plan_to_excluding, route_of, with_converters
@@ -150,6 +152,7 @@ __all__ = [
     "suggestion",
     "Encoded",
     "Encoder",
+    "Encoders",
     "RecordBuffer",
     "format_to_encoder",
     "BLANK",
@@ -178,6 +181,7 @@ _HOMES = {
     "decode.symbols": ("schema_to_symbols",),
     "encode.encoder": ("Encoded", "Encoder", "RecordBuffer", "format_to_encoder"),
     "encode.null_value": ("BLANK", "NullValue", "null_replacement"),
+    "encoders": ("Encoders",),
     "files.batches": ("MODE_HINT", "BatchMaker"),
     "files.decoders": ("AnyDecoder",),
     "files.chunks": ("Chunk", "Chunker", "Resumption", "UNKNOWN_FORMAT"),

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 from ecode.errors import valid_text
@@ -93,10 +94,10 @@ class Format:
             )
         try:
             layouts = body_to_layouts(body)
-            record = layouts_to_record(layouts)
+            record, variant, recursive = _checked(layouts)
         except PbioError as error:
             raise error.at(format=id.hex()) from None
-        top, variant = layouts.structs[0], variant_structs(record)
+        top = layouts.structs[0]
         return cls(
             layouts.structs,
             layouts.byte_order,
@@ -109,7 +110,7 @@ class Format:
             record,
             {layout.name: layout for layout in layouts.structs},
             variant,
-            recursive_structs(record),
+            recursive,
             top.name,
             top.record_length,
             top.name in variant,
@@ -250,6 +251,42 @@ class Format:
             for part in _PARSED:
                 object.__setattr__(self, part, getattr(parsed, part))
             return getattr(self, name)
+
+
+def without_name(layouts: Layouts) -> Layouts | None:
+    """The layouts with an empty name for the top structure; None if a type or another structure may refer to its name.
+
+    Formats that differ only in their names, as those of many channels do, have the same.
+    """
+    top, *others = layouts.structs
+    types = (field.type for struct in layouts.structs for field in struct.fields)
+    if any(top.name in text for text in types) or any(other.name in ("", top.name) for other in others):
+        return None
+    return replace(layouts, structs=(replace(top, name=""), *others))
+
+
+def _checked(layouts: Layouts) -> tuple[Record, frozenset[str], frozenset[str]]:
+    """The record type of layouts, and the names of its variant and its recursive structures. Raises what
+    `layouts_to_record` raises."""
+    nameless = without_name(layouts)
+    if nameless is None:
+        return _check(layouts)
+    try:
+        record, *sets = _checked_nameless(nameless)
+    except PbioError:
+        return _check(layouts)  # with the name in the message
+    name, (top, *others) = layouts.structs[0].name, record.structs
+    variant, recursive = (frozenset(one or name for one in names) for names in sets)
+    return Record((replace(top, name=name), *others)), variant, recursive
+
+
+def _check(layouts: Layouts) -> tuple[Record, frozenset[str], frozenset[str]]:
+    record = layouts_to_record(layouts)
+    return record, variant_structs(record), recursive_structs(record)
+
+
+_checked_nameless = lru_cache(maxsize=64)(_check)
+"""Few are kept: what a program meets by the thousand differs in its names."""
 
 
 def _unpickled(*kept: Any) -> Format:

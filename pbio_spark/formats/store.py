@@ -6,6 +6,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from fsspec.implementations.local import LocalFileSystem
@@ -22,6 +23,10 @@ FORMATS = "_formats"
 
 FORMAT_NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}){12}")
 """The name of a body's file: the format's ID."""
+
+
+_READERS = 16
+"""How many formats are read at once from where reading one takes long."""
 
 
 class FormatStore(Protocol):
@@ -109,16 +114,22 @@ class FolderStore:
         return known if known is not None else self._load(format_id)
 
     def find(self, format_ids: Iterable[bytes]) -> list[Format]:
-        return [found for format_id in format_ids if (found := self.get(format_id)) is not None]
+        wanted = list(format_ids)
+        if self._is_local or len(wanted) < 2:
+            return [found for format_id in wanted if (found := self.get(format_id)) is not None]
+        with ThreadPoolExecutor(_READERS) as pool:  # a bucket answers many as fast as one
+            return [found for found in pool.map(self.get, wanted) if found is not None]
 
     def put(self, format: Format) -> None:  # noqa: A002
         check_format(format)
         format.verify_id()
         # Not the remembered format: the file may have been removed since.
-        if self._load(format.id) is None:
+        found = self._load(format.id)
+        if found is None:
             self._create(self._path(format.id), format.body)
-        # Read it back: another writer may have been faster, and an ID that is not a hash may have two bodies.
-        if self._load(format.id) != format:
+            # Read it back: another writer may have been faster, and an ID that is not a hash may have two bodies.
+            found = self._load(format.id)
+        if found != format:
             raise _conflict(format)
 
     def __iter__(self) -> Iterator[Format]:

@@ -30,7 +30,8 @@ from pbio_spark.channels.log.log import SAFE_TO_RETRY
 from pbio_spark.channels.log.state import State
 from pbio_spark.channels.publish.batch import Published
 from pbio_spark.channels.publish.delivery import to_seconds
-from pbio_spark.channels.publish.prepare import Find, Prepared, Preparer
+from pbio_spark.channels.publish.grouping.types import Find
+from pbio_spark.channels.publish.prepare import Prepared, Preparer
 from pbio_spark.channels.publish.publisher import Publisher
 from pbio_spark.channels.publish.submission import Submission
 from pbio_spark.disk import PASSING, UNKNOWN

@@ -1,8 +1,9 @@
 """From a producer's events to a commit.
 
 submission   a producer's events, as submitted
-concentrate  rows of any channels and producers -> their groups
+grouping     rows of any channels and producers -> their groups
 prepare      submissions -> encoded events
+unreached    why events do not reach their channel's type
 gather       batch after batch for one channel -> encoded events
 straight     the same, straight to the disk if no order is needed
 records      records from elsewhere -> events

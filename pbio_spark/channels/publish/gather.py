@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pbio_spark.channels.publish.concentrate import group
+from pbio_spark.channels.publish.grouping.concentrate import group
 from pbio_spark.channels.publish.prepare import Prepared, Preparer
 from pbio_spark.channels.publish.submission import Submission
 from pbio_spark.columns import NullValue, RecordBuffer, rows_to_batch

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from ecode.types import Field, Record, references
-from morph import Rejection, field_fits
-from morph.evolution.edits import Insert, Move, Update, edit_script
-from morph.explain import FIELDS_SHOWN
+from morph import Rejection
 from pbio_spark.channels.commits.groups import Groups, Int64s
 from pbio_spark.channels.log.state import ChannelInfo
-from pbio_spark.channels.named import AnyChannel
-from pbio_spark.channels.publish.concentrate import column_of, concentrate, names_of, one_group
+from pbio_spark.channels.publish.grouping.concentrate import column_of, concentrate, names_of, one_group
+from pbio_spark.channels.publish.grouping.types import Find, concentrate_types, in_runs, named_channels, parted
 from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, channel_format, check_submission
+from pbio_spark.channels.publish.unreached import unreached_to_error
 from pbio_spark.channels.subscribe.plan import format_to_plan
 from pbio_spark.columns import (
     Encoded,
     Encoder,
+    Encoders,
     FilePart,
     NullValue,
     ReadPlan,
     Request,
     RowEncoder,
     find_route,
-    format_to_encoder,
     format_to_row_encoder,
     read_batches,
     rows_to_batch,
@@ -50,8 +49,8 @@ _FEW = 100
 _FEW_TYPES = 8
 """The most types for which the rows are filtered once per type; for more, they are sorted once."""
 
-Find: TypeAlias = "Callable[[AnyChannel], ChannelInfo]"
-"""The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
+_MANY_ROWS = 1000
+"""How many rows for each type are worth an encoder of its own: fewer cost less together with those of similar types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,8 @@ class Preparer:
         self._machine = machine
         self._transforms = tuple(transforms)
         self._nulls = nulls
-        self._encoders: dict[tuple[Format, pa.Schema, NullValue | None], Encoder] = {}
+        self._encoders = Encoders()
+        self._warm: set[tuple[int, pa.Schema | None, Columns, NullValue | None]] = set()
         self._row_encoders: dict[tuple[str, Format | None], tuple[Format, RowEncoder] | None] = {}
         self._fields: dict[tuple[Format, pa.Schema, tuple[str, ...]], list[str]] = {}
         self._made: dict[tuple[Format, pa.Schema, tuple[str, ...]], Format] = {}
@@ -131,9 +131,9 @@ class Preparer:
             return [few]
         made = []
         try:
-            for info, rows, channels in self._by_type(submission, find):
+            for infos, counts, rows, channels in self._by_type(submission, find):
                 if rows.num_rows:
-                    made.append(self._prepare(info, rows, channels, submission, null_value))
+                    made += self._prepare_types(infos, counts, rows, channels, submission, null_value)
         except PbioError as error:
             raise with_row(error, submission.events) from None
         return made
@@ -184,8 +184,59 @@ class Preparer:
 
         Raises what `prepare` raises for any of them.
         """
-        rows = rows_to_batch(submission.events, submission.format or channel_format(info, self._formats)).slice(0, 0)
-        return self._prepare(info, rows, np.empty(0, np.int64), submission, null_value).format
+        own, events = channel_format(info, self._formats), submission.events
+        schema = events.schema if isinstance(events, pa.RecordBatch | pa.Table) and submission.format is None else None
+        key = self._encoders.shape(own), schema, submission.columns, null_value
+        if key in self._warm:
+            return own
+        rows = rows_to_batch(events, submission.format or own).slice(0, 0)
+        form = self._prepare(info, rows, np.empty(0, np.int64), submission, null_value).format
+        if form is own and schema is not None:
+            self._warm.add(key)
+        return form
+
+    def _prepare_types(
+        self,
+        infos: Sequence[ChannelInfo],
+        counts: Int64s,
+        rows: pa.RecordBatch,
+        channels: Int64s,
+        submission: Submission,
+        null_value: NullValue | None,
+    ) -> list[Prepared]:
+        """Encode events for channels of some types, whose rows lie together; `infos` has a channel of each.
+
+        Several types have equal shapes and are those of the events.
+        """
+        if len(infos) > 1:
+            with suppress(PbioError):  # what is wrong is said of the type concerned, below
+                return self._prepare_alike(infos, counts, rows, channels, submission, null_value)
+        made, stop = [], 0
+        for info, count in zip(infos, counts.tolist(), strict=True):
+            start, stop = stop, stop + count
+            own = rows.slice(start, count), channels[start:stop]
+            made.append(self._prepare(info, *own, submission, null_value))
+        return made
+
+    def _prepare_alike(
+        self,
+        infos: Sequence[ChannelInfo],
+        counts: Int64s,
+        rows: pa.RecordBatch,
+        channels: Int64s,
+        submission: Submission,
+        null_value: NullValue | None,
+    ) -> list[Prepared]:
+        """As `_prepare_types`, with one run of an encoder."""
+        formats = [channel_format(info, self._formats) for info in infos]
+        _, fields = self.written(infos[0], rows.schema, submission)
+        events, groups, firsts = concentrate_types(rows, channels, counts, fields, submission)
+        # Events that repeat another are left out.
+        of_types = np.add.reduceat(groups.rows["count"], firsts)
+        encoded = self._encoders.encode(events, formats, of_types, null_value)
+        _to_bytes(groups, encoded)
+        parts = zip(formats, parted(encoded, groups, firsts), strict=True)
+        return [Prepared(form, own, replace(mine, formats=(form.id.hex(),))) for form, (own, mine) in parts]
 
     def _prepare(
         self,
@@ -215,11 +266,10 @@ class Preparer:
         Raises what reading the events as the channel's type raises, if it differs from theirs.
         """
         own = channel_format(info, self._formats)
-        groups.rows["start"] = encoded.offsets[groups.rows["ordinal"]]
-        groups.rows["end"] = encoded.offsets[groups.rows["ordinal"] + groups.rows["count"]]
-        if form != own:
+        _to_bytes(groups, encoded)
+        if form != own:  # which comes from the store
             self._check_delivery(form, own, info.name, encoded)
-        self.store(form)
+            self.store(form)
         return Prepared(form, encoded, replace(groups, formats=(form.id.hex(),)))
 
     def format_of(self, schema: pa.Schema, own: Format, columns: Columns) -> Format:
@@ -243,11 +293,8 @@ class Preparer:
         return self._made[key]
 
     def encoder(self, form: Format, schema: pa.Schema, null_value: NullValue | None) -> Encoder:
-        """The encoder of events. Raises what `format_to_encoder` raises."""
-        key = form, schema, null_value
-        if key not in self._encoders:
-            self._encoders[key] = format_to_encoder(form, schema, null_value=null_value, wrap=True).checked()
-        return self._encoders[key]
+        """The encoder of events. Raises what `Encoders.find` raises."""
+        return self._encoders.find(form, schema, null_value)
 
     def store(self, form: Format) -> None:
         """Store a format for readers, before its first event."""
@@ -255,43 +302,60 @@ class Preparer:
             self._formats.put(form)
             self._stored.add(form)
 
-    def _by_type(self, submission: Submission, find: Find) -> Iterator[tuple[ChannelInfo, pa.RecordBatch, Int64s]]:
-        """For each type: one channel, the rows for all channels of the type, and the channel of each row."""
+    def _by_type(
+        self, submission: Submission, find: Find
+    ) -> Iterator[tuple[list[ChannelInfo], Int64s, pa.RecordBatch, Int64s]]:
+        """For each type, or for types whose events can be encoded together: one channel of each type, how many rows
+        each has, the rows for all channels of the types, and the channel of each row."""
         columns = submission.columns
         if columns.channel is None:
             info = find(submission.channel or "")
             batch = rows_to_batch(submission.events, submission.format or channel_format(info, self._formats))
-            yield info, batch, np.full(batch.num_rows, info.id)
+            yield [info], np.array([batch.num_rows]), batch, np.full(batch.num_rows, info.id)
             return
         batch = rows_to_batch(submission.events, None)
-        channel = submission.channel
-        column = column_of(batch, columns.channel)
-        codes, names = names_of(column, columns.channel, "channel", find(channel).name if channel else None)
-        if None in names:
-            row = int(np.flatnonzero(codes == names.index(None))[0])
-            raise PbioError(
-                "PBIO_CANNOT_BE_NULL",
-                f"row {row}: the column {columns.channel!r} is null, and names no channel",
-                hint="fill the column, or give channel= for rows without a name",
-            )
-        infos = [find(str(name)) for name in names]
+        codes, infos = named_channels(batch, columns.channel, submission.channel, find)
         channels = np.array([info.id for info in infos], np.int64)[codes]
-        types = np.array([info.format for info in infos])
         of_type = {info.format: info for info in infos}
-        ids, numbers = np.unique(types, return_inverse=True)
-        type_of = numbers[codes]
-        if len(ids) == 1:
-            yield of_type[str(ids[0])], batch, channels
-        elif len(ids) <= _FEW_TYPES:
-            for number, format_id in enumerate(ids.tolist()):
-                is_of = type_of == number
-                yield of_type[format_id], batch.filter(pa.array(is_of)), channels[is_of]
+        if len(of_type) == 1:
+            yield [infos[0]], np.array([batch.num_rows]), batch, channels
+        elif len(of_type) <= _FEW_TYPES:
+            types = np.array([info.format for info in infos])[codes]
+            for format_id, info in sorted(of_type.items()):
+                is_of = types == format_id
+                yield [info], np.array([is_of.sum()]), batch.filter(pa.array(is_of)), channels[is_of]
         else:
-            order = np.argsort(type_of, kind="stable")
+            is_large = batch.num_rows > _MANY_ROWS * len(of_type)
+            runs = (
+                [[info] for _, info in sorted(of_type.items())] if is_large else self._alike(of_type, batch, submission)
+            )
+            numbers = {info.format: number for number, info in enumerate(chain.from_iterable(runs))}
+            order, counts = in_runs([info.id for info in infos], [numbers[info.format] for info in infos], codes)
             batch, channels = batch.take(pa.array(order)), channels[order]
-            stops = np.cumsum(np.bincount(type_of, minlength=len(ids))).tolist()
-            for format_id, start, stop in zip(ids.tolist(), [0, *stops], stops, strict=False):
-                yield of_type[format_id], batch.slice(start, stop - start), channels[start:stop]
+            row = first = 0
+            for run in runs:
+                own = counts[first : first + len(run)]
+                rows = int(own.sum())
+                yield run, own, batch.slice(row, rows), channels[row : row + rows]
+                row, first = row + rows, first + len(run)
+
+    def _alike(
+        self, of_type: Mapping[str, ChannelInfo], batch: pa.RecordBatch, submission: Submission
+    ) -> list[list[ChannelInfo]]:
+        """Channels of different types, in lists of those whose events can be encoded together."""
+        if submission.format is not None or batch.num_rows > _MANY_ROWS * len(of_type):
+            return [[info] for _, info in sorted(of_type.items())]
+        runs: dict[int, list[ChannelInfo]] = {}
+        alone = []
+        for _, info in sorted(of_type.items()):
+            own = channel_format(info, self._formats)
+            run = runs.setdefault(self._encoders.shape(own), [])
+            # Types of equal shape are all those of the events, or none is.
+            if run or self.written(info, batch.schema, submission)[0] is own:
+                run.append(info)
+            else:
+                alone.append([info])
+        return [*filter(None, runs.values()), *alone]
 
     def _check_delivery(self, form: Format, own: Format, channel: str, encoded: Encoded) -> None:
         """Read the events as the channel's type, as its subscribers will: what fails there is not published."""
@@ -307,6 +371,12 @@ class Preparer:
             pass
 
 
+def _to_bytes(groups: Groups, encoded: Encoded) -> None:
+    """Set the byte offsets of groups, by their ordinals among encoded events."""
+    groups.rows["start"] = encoded.offsets[groups.rows["ordinal"]]
+    groups.rows["end"] = encoded.offsets[groups.rows["ordinal"] + groups.rows["count"]]
+
+
 def by_channel(events: list[Prepared]) -> list[Prepared]:
     """Groups events by channel, unless events of a submission with several channels require their order."""
     channels_of = [one.groups.rows["channel"] for one in events]
@@ -320,64 +390,6 @@ def read_encoded(plan: ReadPlan, items: pa.Buffer, name: str) -> Iterator[pa.Rec
     # A part never begins at offset 0, where a file has its magic.
     data = b"".join((b"\0", items))
     yield from read_batches(plan, FilePart(name, 1, len(data)), io.BytesIO(data))
-
-
-def unreached_to_error(route: Rejection, form: Format, own: Format, channel: str) -> PbioError:
-    """PBIO_REJECTED, for events of a format that do not reach the channel's type."""
-    reason, remedy = _lacking(form, own, channel)
-    return PbioError(
-        "PBIO_REJECTED",
-        f"{reason}\n{replace(route, hint='').explain()}",
-        format=f"{form.name} ({form.id.hex()})",
-        hint=f"{remedy}, or add a transform to the channel's format (pbio_spark.formats.evolve)",
-    )
-
-
-def _lacking(form: Format, own: Format, channel: str) -> tuple[str, str]:
-    """Why events of a format do not reach a channel, in one sentence, and a remedy."""
-    hidden = {field.name for struct in own.record.structs for field in struct.fields if field.notes.hidden}
-    edits = edit_script(form.record, own.record).edits
-    absent = [
-        (edit.path if isinstance(edit, Insert) else edit.to, edit.type)
-        for edit in edits
-        if isinstance(edit, Insert | Move)
-    ]
-    said = [f"{path} {type_}" for path, type_ in absent if path.rpartition(".")[2] not in hidden]
-    lacking = f"lack {_some(said)}, which the channel {channel!r} has"
-    updates = [edit for edit in edits if isinstance(edit, Update)]
-    others = [text for edit in updates if (text := _misfit(edit, form.record, own.record))]
-    differing = f"have fields of other types than the channel {channel!r}" + (f": {_some(others)}" if others else "")
-    if said and others:
-        return (
-            f"the events {lacking}, and {differing}",
-            "add the missing fields and give the others the channel's types",
-        )
-    if said:
-        return f"the events {lacking}", "add the missing fields"
-    return f"the events {differing}", "give the fields the channel's types"
-
-
-def _some(said: Sequence[str]) -> str:
-    more = f" and {len(said) - FIELDS_SHOWN} more" if len(said) > FIELDS_SHOWN else ""
-    return f"{', '.join(said[:FIELDS_SHOWN])}{more}"
-
-
-def _misfit(edit: Update, mine: Record, theirs: Record) -> str:
-    """A field whose values do not fit the channel's, with both types; empty if they do."""
-    has, wants = Field(edit.path, edit.old), Field(edit.path, edit.new)
-    if "." not in edit.path:
-        has, wants = (
-            next(field for field in record.structs[0].fields if field.name == edit.path) for record in (mine, theirs)
-        )
-    structures = [any(True for _ in references(field.type)) for field in (has, wants)]
-    if all(structures) or (not any(structures) and field_fits(has, wants)):
-        return ""
-    return f"{edit.path} is {_type_text(has)} instead of {_type_text(wants)}"
-
-
-def _type_text(field: Field) -> str:
-    notes = [note for note in (field.notes.logical, field.notes.units) if note]
-    return f"{field.type} ({', '.join(notes)})" if notes else str(field.type)
 
 
 def _fields(schema: pa.Schema, form: Format, columns: Columns) -> list[str]:

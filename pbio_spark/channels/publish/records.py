@@ -20,9 +20,10 @@ from morph import Rejection
 from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.channels.log.state import ChannelInfo
-from pbio_spark.channels.publish.concentrate import column_of, concentrate
-from pbio_spark.channels.publish.prepare import Prepared, unreached_to_error
+from pbio_spark.channels.publish.grouping.concentrate import column_of, concentrate
+from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, channel_format
+from pbio_spark.channels.publish.unreached import unreached_to_error
 from pbio_spark.columns import Encoded, FilePart, ReadPlan, Request, Selection, find_route, plan_read, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format

@@ -17,7 +17,7 @@ from pbio_spark.channels.commits.contents import Contents, contents_of
 from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.footers.making import FooterMaker
 from pbio_spark.channels.log.layout import new_data_path
-from pbio_spark.channels.publish.concentrate import group
+from pbio_spark.channels.publish.grouping.concentrate import group
 from pbio_spark.channels.publish.packed import Packed
 from pbio_spark.columns import RecordBuffer, rows_to_batch
 from pbio_spark.wire import MAGIC

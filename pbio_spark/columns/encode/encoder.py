@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -78,6 +79,10 @@ class RecordBuffer:
             self._memory = memory
         return self._memory.slice(self.used, most)
 
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        """The bytes in use, to change."""
+        return np.frombuffer(self._memory, np.uint8)[: self.used]
+
     def keep(self, offsets: npt.NDArray[np.int64]) -> None:
         """Keep what was written there; `offsets`, which is taken over, has 0 and the end of each record."""
         written = int(offsets[-1])
@@ -132,6 +137,29 @@ class Encoder:
                 "with the option nulls=mask or nulls=pointer",
             )
         return self
+
+    def like(self, form: Format) -> Encoder:
+        """This encoder for a format of equal shape (`format_to_shape`)."""
+        at, end = 8 * self.wrap, 8 * self.wrap + len(form.id)
+        constants = self.constants[:at] + form.id + self.constants[end:]
+        return replace(self, plan=replace(self.plan, format=form), constants=constants)
+
+    def encode_as(self, batch: pa.RecordBatch, formats: Sequence[Format], counts: npt.NDArray[np.int64]) -> Encoded:
+        """The records of a batch, whose formats all have the shape of this encoder's.
+
+        Args:
+            counts: of the rows of each format; they lie together, in the order of the formats.
+
+        Raises what `encode_into` raises, whose messages name this encoder's format.
+        """
+        room = RecordBuffer()
+        self.encode_into(batch, room)
+        encoded, data = room.encoded(), room.bytes()
+        ids = np.frombuffer(b"".join(form.id for form in formats), np.uint8).reshape(len(formats), -1)
+        places = encoded.offsets[:-1] + 8 * self.wrap
+        for k in range(ids.shape[1]):  # a byte of all records at a time: an index of all bytes takes more memory
+            data[places + k] = ids[:, k].repeat(counts)
+        return encoded
 
     def encode(self, batch: pa.RecordBatch) -> Encoded:
         """The records of a batch, one for each row. Raises what `encode_into` raises."""

@@ -45,7 +45,7 @@ _BIG = "_swapped" if sys.byteorder == "little" else ""
 
 @dataclass(frozen=True, slots=True)
 class EncodeText:
-    """The kernel's text and the bytes at its entry `constants`."""
+    """The kernel's text and the bytes at its entry `constants`: equal for formats of equal shape, but for the ID."""
 
     source: str
     constants: bytes
@@ -53,19 +53,19 @@ class EncodeText:
 
 def encode_plan_to_text(plan: EncodePlan, *, wrap: bool) -> EncodeText:
     """The kernel of a plan; with `wrap`, each record is a data item of a file (ffs-wire-format 2.2)."""
-    return _Generator(plan).generate(wrap)
+    return _Generator(plan, wrap).generate()
 
 
 class _Generator(KernelWriter):
-    def __init__(self, plan: EncodePlan) -> None:
-        super().__init__()
+    def __init__(self, plan: EncodePlan, wrap: bool) -> None:
+        self.item = 8 if wrap else 0
+        super().__init__(self.item + len(plan.format.id))
         self.plan = plan
         self.function_count = 0
 
-    def generate(self, wrap: bool) -> EncodeText:
-        format_ = self.plan.format
+    def generate(self) -> EncodeText:
+        format_, item = self.plan.format, self.item
         length = align(len(self.plan.blank)) if format_.is_variant else len(self.plan.blank)
-        item = 8 if wrap else 0
         header = header_to_bytes(format_, 0)
         image = bytes([3, *bytes(7)])[:item] + header + self.plan.blank.ljust(length, b"\0")
         at = self.constant(image)

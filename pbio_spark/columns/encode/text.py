@@ -85,7 +85,13 @@ class At:
 class KernelWriter:
     """The text of one kernel, growing, and that of the function at which it stands."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: int) -> None:
+        """
+        Args:
+            own: how many bytes at the beginning of the constants only one format has: none of them may stand in for
+                another constant.
+        """
+        self.own = own
         self.constants = bytearray()
         self.functions = Lines()
         self.shapes: dict[str, str] = {}
@@ -106,7 +112,7 @@ class KernelWriter:
 
     def constant(self, data: bytes) -> int:
         """The position of some bytes among the constants."""
-        at = self.constants.find(data)
+        at = self.constants.find(data, self.own)
         if at < 0:
             at = len(self.constants)
             self.constants += data

@@ -50,9 +50,9 @@ log = logging.getLogger("pbio_spark.source")
 K = TypeVar("K")
 V = TypeVar("V")
 
-WARM = 1024
-"""For how many channels the driver compiles, if each row names its own: less than a megabyte then goes to every task.
-Tasks compile for the other channels themselves."""
+WARM = 4096
+"""For how many channels the driver prepares tasks, if each row names its own: two megabytes at most then go to every
+task. Tasks prepare the other channels themselves."""
 
 _KEPT = 16
 """How many channel spaces, sets of compiled tools and refusals a driver's process caches: Spark makes a new writer for
@@ -128,6 +128,8 @@ class _Writer:
                 self._state = state.outline(None if fixed is None else fixed.id)
             infos = self._channels() if fixed is None else [fixed]
             self._tools = _tools(space, options, schema, infos)
+            with suppress(PbioError):  # which the channel concerned raises again
+                space.formats.find(bytes.fromhex(info.format) for info in infos[:WARM])  # all at once from a bucket
             self._warm(infos)
         except PbioError as error:
             raise error.at(file=root) from None
@@ -147,10 +149,12 @@ class _Writer:
         preparer.check(self._submission)
         # Only the rows tell whether one names a channel that its columns do not suit.
         doubtful = () if self._submission.columns.channel is None else (PbioError,)
+        parents = self._state.parents
         for info in infos[:WARM]:
             with suppress(*doubtful):
                 form = preparer.warm(info, self._submission, self._null_value)
-                deriver.warm(info.id, form, self._state)
+                if info.id in parents:
+                    deriver.warm(info.id, form, self._state)
         self._tools.control = self._state.control
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskEvents:

@@ -4,6 +4,7 @@ machine           machine types that records can be laid out for
 body              format bodies: the bytes that describe a record type and its layout
 format            `Format`: a body and its meaning
 layout            record type -> format for a named machine
+shape             what formats share that differ only in their names
 evolve            a format with a transform to an older one
 record_json       record types as JSON, with Spark's type names (`spark_names`) too
 arrow             record types <-> the schemas of Arrow and Spark

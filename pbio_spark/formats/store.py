@@ -29,14 +29,18 @@ _READERS = 16
 """How many formats are read at once from where reading one takes long."""
 
 
-class FormatStore(Protocol):
+class FormatFinder(Protocol):
+    """Where formats are looked for by ID."""
+
+    def find(self, format_ids: Iterable[bytes]) -> list[Format]:
+        """The formats of some IDs, as far as they are found; it may wait for missing ones."""
+
+
+class FormatStore(FormatFinder, Protocol):
     """Formats by ID. A store neither takes nor returns a body with a wrong computed (version 2) ID: PBIO_BAD_ID."""
 
     def get(self, format_id: bytes) -> Format | None:
         """The format of that ID, or None."""
-
-    def find(self, format_ids: Iterable[bytes]) -> list[Format]:
-        """The formats of some IDs that the store has; it may wait for missing ones."""
 
     def put(self, format: Format) -> None:  # noqa: A002
         """Store a format. Raises PBIO_FORMAT_CONFLICT if the store has another body with its ID."""

@@ -20,7 +20,7 @@ from pbio_spark.columns.files.plan import BatchLimits
 from pbio_spark.columns.files.walk import Stop, Walked, Walker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.store import FormatStore
+from pbio_spark.formats.store import FormatFinder
 from pbio_spark.wire import MAGIC, Item, ItemKind, Scanner, TruncatedError
 from pbio_spark.wire.container import GO_ON, INDEX_BLOCK, legible_id
 from pbio_spark.wire.hints.sidecar import Point
@@ -102,7 +102,7 @@ class Chunker:
         source: BinaryIO,
         name: str,
         formats: Sequence[Format] = (),
-        store: FormatStore | None = None,
+        store: FormatFinder | None = None,
         limits: BatchLimits = BatchLimits(),  # noqa: B008 - frozen
         kernel: Kernel | None = None,
         resumption: Resumption = Resumption(),

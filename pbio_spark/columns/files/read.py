@@ -21,17 +21,24 @@ from pbio_spark.columns.files.batches import BatchMaker
 from pbio_spark.columns.files.chunks import Chunker, Resumption
 from pbio_spark.columns.files.plan import FilePart, ReadPlan
 from pbio_spark.errors import PbioError
+from pbio_spark.formats.store import FormatFinder
 
 
-def read_batches(plan: ReadPlan, part: FilePart, source: BinaryIO) -> Iterator[pa.RecordBatch]:
+def read_batches(
+    plan: ReadPlan, part: FilePart, source: BinaryIO, finder: FormatFinder | None = None
+) -> Iterator[pa.RecordBatch]:
     """The records of a part of a file as batches of `plan.schema`.
+
+    Args:
+        finder: asked for formats that neither the plan nor the part has; by default, the plan's store.
 
     Raises:
         PbioError: the errors of the file or, under FAILFAST, of its first bad record; PBIO_SEVERAL_FORMATS for an
             unexpected name if none were requested; PBIO_ROWS_GONE if there are fewer or more records than planned.
     """
     resumption = Resumption(part.anchors, plan.errors.resync)
-    chunker = Chunker(source, part.name, plan.formats, plan.store, plan.limits, plan.walk, resumption)
+    store = plan.store if finder is None else finder
+    chunker = Chunker(source, part.name, plan.formats, store, plan.limits, plan.walk, resumption)
     maker = BatchMaker(plan, part, chunker.formats)
     records = 0
     for chunk in chunker.chunks(part.start, part.end, part.ordinal, joins=True):

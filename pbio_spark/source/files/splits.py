@@ -15,6 +15,7 @@ from pbio_spark.columns import BatchLimits, FilePart, ReadPlan, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import opened
 from pbio_spark.source.files.changed import check_planned, check_size, check_sums, check_unchanged, look
+from pbio_spark.source.files.earlier import EarlierFormats
 from pbio_spark.source.files.partitions import partition_value
 from pbio_spark.source.files.planning import FileScan, Split
 from pbio_spark.source.files.skipping import is_as_planned, kept_parts
@@ -114,11 +115,14 @@ def _read_split(
             if split.skips and not is_as_planned(split, source):
                 log.warning("%s has changed since its outline was made, or meanwhile: nothing is skipped", path)
                 parts = [(split.start, split.end, split.ordinal)]
+            earlier = EarlierFormats(source, path, plan) if is_batch and split.file.has_sidecar else None
             for start, end, ordinal in parts:
                 anchors = tuple(anchor for anchor in split.anchors if start < anchor.offset <= end)
                 part = FilePart(path, start, end, ordinal, partition, split.records, anchors)
                 errors = plan.errors if end == split.file.size else within
-                yield from read_batches(replace(plan, formats=formats, errors=errors), part, source)
+                if earlier is not None:
+                    earlier.start = start
+                yield from read_batches(replace(plan, formats=formats, errors=errors), part, source, earlier)
             check_size(split, look(source))
             if is_batch:
                 check_unchanged(split, source, before)

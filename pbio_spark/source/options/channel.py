@@ -130,5 +130,5 @@ class ChannelOptions(ReadOptions):
         60.0,
         *WRITES,
         doc="How long a `sync` write waits before it fails. Its events are still published. With `sequenceColumn` "
-        "or `txnAppId`, a retry is safe and waits again.",
+        "or `txnAppId`, a retry is safe and waits again. Needs `delivery=sync`.",
     )

@@ -200,8 +200,8 @@ def _check_needed(parsed: Mapping[str, object]) -> None:
     if not any(parsed.get(name) for name in ("reader_format", "channel", "channels", "channel_pattern")):
         for name in OF_MATCHING:
             if parsed.get(name, {}) != {}:
-                reason = f"option {option_name(name)!r} needs readerFormat, which names the wanted type"
-                hint = "without it every record is read: name a type with readerFormat, or leave the option out"
+                reason = f"option {option_name(name)!r} needs readerFormat or a channel, which have the wanted type"
+                hint = "without them every record is read: name a type with readerFormat, or leave the option out"
                 raise PbioError("PBIO_BAD_OPTION", reason, hint=hint)
 
 

@@ -163,13 +163,22 @@ class ReadOptions(FormatOptions):
         "the transforms that formats carry.",
     )
     diff_threshold: float = option(
-        values.count, math.inf, *DECODES, doc="The most fields of an incoming type that a wanted type may lack."
+        values.count,
+        math.inf,
+        *DECODES,
+        doc="The most fields of an incoming type that a wanted type may lack. Needs `readerFormat`, or a channel.",
     )
     mismatch_threshold: float = option(
-        values.ratio, 0.5, *DECODES, doc="The largest share of the fields of a wanted type that may stay empty."
+        values.ratio,
+        0.5,
+        *DECODES,
+        doc="The largest share of the fields of a wanted type that may stay empty. Needs `readerFormat`, or a channel.",
     )
     field_weights: Mapping[str, float] = option(
-        values.weights, dict, *DECODES, doc="The weights of fields in MaxMatch, if not 1."
+        values.weights,
+        dict,
+        *DECODES,
+        doc="The weights of fields in MaxMatch, if not 1. Needs `readerFormat`, or a channel.",
     )
     transforms: tuple[values.TransformText, ...] = option(
         values.transforms,
@@ -186,7 +195,7 @@ class ReadOptions(FormatOptions):
         "fail",
         *DECODES,
         doc="What happens to records that reach no wanted type: they fail the query, are left out and counted, or "
-        "are bad records.",
+        "are bad records. Needs `readerFormat`, or a channel.",
     )
     on_unfilled: Literal["fail", "warn", "ignore"] | None = option(
         values.one_of("fail", "warn", "ignore"),

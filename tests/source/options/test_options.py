@@ -248,6 +248,8 @@ def test_an_option_that_changes_nothing_without_another_is_refused(
     with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\] option '\w+' needs ") as caught:
         parse_options(alone, scope)
     assert caught.value.hint
+    if "readerFormat" in with_it or "channel" in with_it:
+        assert "needs readerFormat or a channel" in caught.value.reason
     parse_options({**alone, **with_it}, scope)
 
 

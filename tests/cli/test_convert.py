@@ -216,6 +216,9 @@ def test_records_without_fields_are_rows_or_refused(pbio: Callable[..., Ran], tm
     assert pbio("count", ticks).out == "2\n"
     assert pbio("convert", ticks, "-o", tmp_path / "back.jsonl").code == 0
     assert (tmp_path / "back.jsonl").read_text() == "{}\n{}\n"
+    assert pbio("convert", ticks, "-o", tmp_path / "back.arrow").code == 0
+    with pa.ipc.open_file(tmp_path / "back.arrow") as back:
+        assert [back.get_batch(n).num_rows for n in range(back.num_record_batches)] == [2]
     for suffix in ("parquet", "csv"):
         target = tmp_path / f"back.{suffix}"
         ran = pbio("convert", ticks, "-o", target)

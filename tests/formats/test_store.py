@@ -6,6 +6,7 @@ import pickle
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -62,6 +63,42 @@ def test_stores_on_one_folder_see_each_others_formats(tmp_path: Path) -> None:
     assert second.get(ONE.id) == ONE
     assert [path.name for path in (tmp_path / "_formats").iterdir()] == [ONE.id.hex()]
     assert (tmp_path / "_formats" / ONE.id.hex()).read_bytes() == ONE.body
+
+
+def test_many_formats_are_found_in_order(store: FormatStore) -> None:
+    forms = [record_to_format(record("many", [Field(f"a{n}", INT32)])) for n in range(40)]
+    for form in forms:
+        store.put(form)
+    asked = pickle.loads(pickle.dumps(store)) if isinstance(store, FolderStore) else store
+    wanted = [form.id for form in reversed(forms)]
+    assert asked.find([ONE.id, *wanted[:20], b"", TWO.id, *wanted[20:], wanted[0]]) == [*reversed(forms), forms[-1]]
+    assert asked.find(iter([ONE.id])) == []
+
+
+def test_formats_of_a_bucket_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = f"memory://{uuid.uuid4().hex}"
+    for form in (ONE, TWO):
+        FolderStore(root).put(form)
+    store, both = FolderStore(root), Barrier(2, timeout=60)
+    load = store._load
+
+    def late(format_id: bytes) -> Format | None:
+        both.wait()
+        return load(format_id)
+
+    monkeypatch.setattr(store, "_load", late)
+    assert store.find([ONE.id, TWO.id]) == [ONE, TWO]
+
+
+def test_a_damaged_format_among_many_is_an_error() -> None:
+    root = f"memory://{uuid.uuid4().hex}"
+    store = FolderStore(root)
+    for form in (ONE, TWO):
+        store.put(form)
+    store._fs.pipe_file(store._path(ONE.id), TWO.body)
+    with pytest.raises(PbioError, match=r"PBIO_BAD_ID") as caught:
+        FolderStore(root).find([TWO.id, b"\0" * 12, ONE.id])
+    assert ONE.id.hex() in str(caught.value.file)
 
 
 def test_a_slower_writer_does_not_replace_a_body(tmp_path: Path) -> None:

@@ -229,6 +229,8 @@ def test_columns_that_a_program_wrote_as_they_are_share_its_memory(host: bytes) 
         )
     memory = {one.address for one in filled.memory.values() if isinstance(one, pa.Buffer)}
     assert {one.buffers()[1].address for one in (batch["n"], batch["v"], batch["v"].values, batch["f"])} <= memory
+    if host.isascii():
+        assert {one.address for one in batch["in"].field("host").buffers()[1:]} <= memory
     schema = pa.schema([*own, pa.field("none", pa.int8())])
     output = ProgramOutput(form.record, ColumnSpec(schema))
     batch, bad = output.filled_to_batch(filled)

@@ -29,6 +29,8 @@ KILLS = int(os.environ.get("PBIO_KILLS", 100 if os.environ.get("PBIO_LONG") else
 BATCH = 100
 MOST_AGAIN = 5_000
 """How many events come again at most after each kill."""
+LONGEST = 300
+"""How many seconds to wait for events; a lost one never comes."""
 
 
 class Gateway:
@@ -122,13 +124,16 @@ async def kill_in_turns(gateways: Sequence[Gateway], names: Sequence[str]) -> tu
         await asyncio.to_thread(gateway.kill)
         await asyncio.to_thread(gateway.start)
     before = len(got)
-    while len(got) < before + 3 * BATCH:
-        await asyncio.sleep(0.05)
+    async with asyncio.timeout(LONGEST):
+        # An event of a second batch says that the first one was acknowledged.
+        while len(got) < before + 3 * BATCH or {name for name, number in got if number >= BATCH} != set(names):
+            await asyncio.sleep(0.05)
     over.set()
     acknowledged = await asyncio.gather(*producing)
     last = {(name, float(count - 1)) for name, count in zip(names, acknowledged, strict=True)}
-    while not (last <= set(got) and last <= set(named)):
-        await asyncio.sleep(0.2)
+    async with asyncio.timeout(LONGEST):
+        while not (last <= set(got) and last <= set(named)):
+            await asyncio.sleep(0.2)
     for gateway in gateways:
         await asyncio.to_thread(gateway.kill, signal.SIGTERM)
     for task in takers:

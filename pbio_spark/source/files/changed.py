@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -10,6 +11,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.source.files.planning import Split
 from pbio_spark.wire import Scanner
 from pbio_spark.wire.hints.index import last_block
+from pbio_spark.wire.hints.sidecar import sample_of, sampled
 
 HINT = "start the query again; have writers create new files and rename them when complete"
 
@@ -24,7 +26,7 @@ class OpenState:
 
 
 def look(source: BinaryIO) -> OpenState:
-    """What the system knows of an open file now, and a store knew when it was opened; it is not asked again."""
+    """The state of an open file: from `fstat`, or for an object as the store reported it on opening."""
     size = source.seek(0, os.SEEK_END)
     try:
         found = os.fstat(source.fileno())
@@ -38,24 +40,25 @@ def check_planned(split: Split, source: BinaryIO, found: OpenState) -> None:
     """Raise PBIO_FILE_CHANGED if splits would take the rows of one file from two, or from two states of it.
 
     A file that only grew is as planned. A split that reads a file of the planned size whole takes what it finds.
+    Where neither time nor identity decides, the split's samples do.
     """
     file = split.file
-    is_whole = (split.start, split.end) == (0, file.size)
-    if found.size < file.size or (is_whole and found.size == file.size):
+    is_size, is_time = found.size == file.size, bool(found.modified) and found.modified == file.modified
+    if found.size < file.size or (is_size and (split.start, split.end) == (0, file.size)):
         return
-    is_same_time = found.modified == file.modified
-    if _is_another(file.identity, found.identity) and not (found.modified and is_same_time):
+    is_another = _is_another(file.identity, found.identity)
+    if is_another and not is_time:  # with the same time, the file system may only have numbered its files anew
         raise _changed(split, "the file was replaced since it was listed")
-    if found.modified and found.size == file.size and not is_same_time and not _has_index(split, source):
-        raise _changed(split, "the file was rewritten since it was listed")
+    is_known = is_time if found.modified else bool(found.identity)
+    if not is_size or not is_known or is_another:
+        is_rewritten = is_size and bool(found.modified) and not is_time
+        _check_bytes(split, source, "since it was listed", is_rewritten=is_rewritten)
 
 
-def check_unchanged(split: Split, source: BinaryIO, before: OpenState) -> None:
+def check_unchanged(split: Split, source: BinaryIO, before: OpenState, after: OpenState) -> None:
     """Raise PBIO_FILE_CHANGED if a file was rewritten in place while its split was read."""
-    after = look(source)
-    is_rewritten = after.size == before.size and after.modified != before.modified
-    if is_rewritten and not _has_index(split, source):
-        raise _changed(split, "the file was rewritten while it was read")
+    if after != before and after.size >= split.file.size:
+        _check_bytes(split, source, "while it was read", is_rewritten=after.size == before.size)
 
 
 def check_size(split: Split, found: OpenState) -> None:
@@ -69,19 +72,37 @@ def check_size(split: Split, found: OpenState) -> None:
 def check_sums(split: Split, source: BinaryIO, found: OpenState) -> None:
     """Raise PBIO_CHECKSUM if a block of the split has other bytes than its checksum is of.
 
-    A writer that appends overwrites the last index block, so a block that holds some of it is not compared then.
+    A block that holds some of what appending overwrites is not compared if the file grew.
     """
-    changed = range(0)
-    if split.blocks and found.size > split.file.size:
-        changed = last_block(Scanner(source, split.file.path), split.file.size)
+    changed = _overwritten(split, source) if split.blocks and found.size > split.file.size else range(0)
     for block in split.blocks:
-        if block.end <= changed.start or changed.stop <= block.start:
+        if not _meet(range(block.start, block.end), changed):
             block.check(source, split.file.path)
 
 
-def _has_index(split: Split, source: BinaryIO) -> bool:
-    """Whether a writer may have overwritten an index block, as it does at the end, and nothing else."""
-    return bool(last_block(Scanner(source, split.file.path), split.file.size))
+def _check_bytes(split: Split, source: BinaryIO, when: str, *, is_rewritten: bool) -> None:
+    """Raise PBIO_FILE_CHANGED if a file has other bytes at the split's samples, apart from what appending overwrites.
+
+    Args:
+        is_rewritten: whether it was written to at its size, which only the end of an index explains.
+    """
+    size, changed = split.file.size, _overwritten(split, source)
+    compared = [(place, sample) for place, sample in split.samples if not _meet(sampled(place, size), changed)]
+    is_other = any(sample_of(source, place, size) != sample for place, sample in compared)
+    if is_other or (is_rewritten and not changed):
+        raise _changed(split, f"the file was rewritten {when}")
+
+
+def _overwritten(split: Split, source: BinaryIO) -> range:
+    """The bytes that a writer overwrites when it ends or appends: those of the last index block, if there is one."""
+    with suppress(PbioError):  # not an FFS file any more
+        return last_block(Scanner(source, split.file.path), split.file.size)
+    return range(0)
+
+
+def _meet(one: range, other: range) -> bool:
+    """Whether two runs of bytes have some in common."""
+    return max(one.start, other.start) < min(one.stop, other.stop)
 
 
 def _is_another(planned: str, found: str) -> bool:

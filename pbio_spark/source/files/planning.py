@@ -38,7 +38,8 @@ class Split:
         anchors: the other item boundaries that the file's outline names, and its end.
         blocks: those with checksums in the outline.
         skips: the parts without rows, by the outline, if it still belongs to the file.
-        samples: places in the file, and the outline's checksums of the bytes there.
+        samples: places in the file, and the outline's checksums of the bytes there; at least `start` and the file's
+            end, if the outline has samples.
     """
 
     file: ListedFile
@@ -98,22 +99,23 @@ def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
 
 def _splits(files: Iterable[ListedFile], outlines: Iterable[Outline], options: Options) -> Iterator[Split]:
     for file, outline in zip(files, outlines, strict=True):
-        start = Point(0, 0)
-        for cut in cuts(outline.points, file.size, options):
-            yield _split(file, outline, start, cut.offset)
+        start, sample_at = Point(0, 0), outline.sample_at
+        for cut in (*cuts(outline.points, file.size, options), Point(file.size, None)):
+            if start.offset < cut.offset:
+                places = (start.offset, file.size) if sample_at else ()
+                samples = tuple((place, sample_at[place]) for place in places)
+                yield _split(file, outline, start, cut.offset, samples)
             start = cut
-        if file.size:
-            yield _split(file, outline, start, file.size)
 
 
-def _split(file: ListedFile, outline: Outline, start: Point, end: int) -> Split:
+def _split(file: ListedFile, outline: Outline, start: Point, end: int, samples: tuple[tuple[int, int], ...]) -> Split:
     known = outline.points
     if outline.is_whole:
         known = (*known, Point(file.size, sum(outline.counts)))
     anchors = tuple(point for point in known if start.offset < point.offset <= end)
     blocks = tuple(block for block in outline.blocks if start.offset <= block.start < end)
     formats = outline.formats if start.offset else ()
-    return Split(file, start.offset, end, start.ordinal, formats, anchors=anchors, blocks=blocks)
+    return Split(file, start.offset, end, start.ordinal, formats, anchors=anchors, blocks=blocks, samples=samples)
 
 
 @dataclass(frozen=True, slots=True)

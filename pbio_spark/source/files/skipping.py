@@ -68,10 +68,10 @@ def with_skips(split: Split, outline: Outline, excluded: npt.NDArray[np.bool_]) 
     skips = tuple(_runs(places, [number for number in inside if excluded[number]]))
     if not skips:
         return split
-    samples = dict(zip((place.offset for place in places), outline.samples, strict=True))
-    edges = sorted({0, outline.size, *(edge for skip in skips for edge in (skip.start, skip.end))})
-    checked = tuple((edge, samples[edge]) for edge in edges)
-    return replace(split, formats=outline.formats, skips=skips, samples=checked)
+    edges = {0, outline.size, *(edge for skip in skips for edge in (skip.start, skip.end))}
+    sample_at = outline.sample_at
+    samples = {*split.samples, *((edge, sample_at[edge]) for edge in edges)}
+    return replace(split, formats=outline.formats, skips=skips, samples=tuple(sorted(samples)))
 
 
 def _runs(places: Sequence[Point], blocks: Sequence[int]) -> Iterator[Skip]:

@@ -69,14 +69,20 @@ def read_splits(
     splits: Sequence[Split],
     options: Options,
     opener: Callable[[Split], AbstractContextManager[BinaryIO]] = open_split,
+    *,
+    is_stream: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The records of splits, in order, as batches of the plan's schema and of a size that suits Spark.
+
+    Args:
+        is_stream: whether `opener` itself sees that a file is the planned one, as a stream's does, and outlines are
+            not used.
 
     Raises what `read_batches` raises; PBIO_PATH_NOT_FOUND for a file that has vanished, PBIO_ROWS_GONE and
     PBIO_FILE_CHANGED for one that is not the planned one any more; PBIO_CHECKSUM; PBIO_UNEXPECTED_NULL.
     """
     began, rows = time.monotonic(), 0
-    found = (batch for split in splits for batch in _read_split(plan, split, options, opener))
+    found = (batch for split in splits for batch in _read_split(plan, split, options, opener, is_stream))
     for batch in gather(found, plan.limits):
         rows += batch.num_rows
         yield batch
@@ -90,7 +96,11 @@ def read_splits(
 
 
 def _read_split(
-    plan: ReadPlan, split: Split, options: Options, opener: Callable[[Split], AbstractContextManager[BinaryIO]]
+    plan: ReadPlan,
+    split: Split,
+    options: Options,
+    opener: Callable[[Split], AbstractContextManager[BinaryIO]],
+    is_stream: bool,
 ) -> Iterator[pa.RecordBatch]:
     path = split.file.path
     values = {name.lower(): value for name, value in split.file.partition}
@@ -105,8 +115,7 @@ def _read_split(
     try:
         with opener(split) as source:
             before = look(source)
-            is_batch = opener is open_split  # a stream knows its files by their bytes
-            if is_batch:
+            if not is_stream:
                 check_planned(split, source, before)
             if split.blocks:
                 check_size(split, before)  # or a truncated file would be a corrupt one, which may be tolerated
@@ -115,17 +124,18 @@ def _read_split(
             if split.skips and not is_as_planned(split, source):
                 log.warning("%s has changed since its outline was made, or meanwhile: nothing is skipped", path)
                 parts = [(split.start, split.end, split.ordinal)]
-            earlier = EarlierFormats(source, path, plan) if is_batch and split.file.has_sidecar else None
+            has_outline = split.file.has_sidecar and not is_stream
+            earlier = EarlierFormats(source, split.file, plan, formats) if has_outline else None
             for start, end, ordinal in parts:
                 anchors = tuple(anchor for anchor in split.anchors if start < anchor.offset <= end)
                 part = FilePart(path, start, end, ordinal, partition, split.records, anchors)
                 errors = plan.errors if end == split.file.size else within
-                if earlier is not None:
-                    earlier.start = start
-                yield from read_batches(replace(plan, formats=formats, errors=errors), part, source, earlier)
-            check_size(split, look(source))
-            if is_batch:
-                check_unchanged(split, source, before)
+                finder = None if earlier is None else earlier.before(start)
+                yield from read_batches(replace(plan, formats=formats, errors=errors), part, source, finder)
+            after = look(source)
+            check_size(split, after)
+            if not is_stream:
+                check_unchanged(split, source, before, after)
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise PbioError(

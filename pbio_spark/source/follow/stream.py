@@ -129,7 +129,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PbioStreamPartition):
-            yield from read_splits(partition.plan, partition.splits, self._options, self._open)
+            yield from read_splits(partition.plan, partition.splits, self._options, self._open, is_stream=True)
 
     @contextmanager
     def _open(self, split: Split) -> Iterator[BinaryIO]:

@@ -103,7 +103,7 @@ class Outline:
     @property
     def blocks(self) -> tuple[ChecksumBlock, ...]:
         """The blocks that have checksums."""
-        places = (0, *(point.offset for point in self.points), self.size)
+        places = self._places
         return tuple(map(ChecksumBlock, places, places[1:], self.sums)) if self.sums else ()
 
     def with_sums(self, source: BinaryIO) -> Outline:
@@ -111,10 +111,18 @@ class Outline:
         blocks = replace(self, sums=(0,) * (len(self.points) + 1)).blocks
         return replace(self, sums=tuple(block.sum_in(source) for block in blocks))
 
+    @property
+    def _places(self) -> tuple[int, ...]:
+        return (0, *(point.offset for point in self.points), self.size)
+
+    @property
+    def sample_at(self) -> dict[int, int]:
+        """The samples by their places; empty without samples."""
+        return dict(zip(self._places, self.samples, strict=True)) if self.samples else {}
+
     def with_samples(self, source: BinaryIO) -> Outline:
         """The outline with samples of its file."""
-        places = (0, *(point.offset for point in self.points), self.size)
-        return replace(self, samples=tuple(sample_of(source, place, self.size) for place in places))
+        return replace(self, samples=tuple(sample_of(source, place, self.size) for place in self._places))
 
     def fits(self, source: BinaryIO, points: Iterable[Point]) -> bool:
         """Whether a file has, at its start, its end and these points, the bytes of the outlined file."""
@@ -125,11 +133,21 @@ class Outline:
         return all(sample_of(source, place, self.size) == sample for place, sample in sorted(wanted.items()))
 
 
-def sample_of(source: BinaryIO, place: int, size: int) -> int:
-    """The checksum of a file's bytes at a place; of more bytes at its start and at its end."""
+def sampled(place: int, size: int) -> range:
+    """Which bytes of a file of a size are its sample at a place; at its start and at its end these are more.
+
+    >>> sampled(0, 9000), sampled(5000, 9000), sampled(8990, 9000), sampled(9000, 9000)
+    (range(0, 4096), range(5000, 5064), range(8990, 9000), range(4904, 9000))
+    """
     start, length = (place, SAMPLE) if 0 < place < size else (max(0, place - END_SAMPLE), END_SAMPLE)
-    source.seek(start)
-    return zlib.crc32(source.read(length))
+    return range(start, min(start + length, size))
+
+
+def sample_of(source: BinaryIO, place: int, size: int) -> int:
+    """The CRC-32 of a file's sample at a place. What follows the first `size` bytes does not count."""
+    there = sampled(place, size)
+    source.seek(there.start)
+    return zlib.crc32(source.read(len(there)))
 
 
 def outline_to_json(outline: Outline) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -13,8 +14,13 @@ import pytest
 import pbio_spark as pbio
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import locate
+from pbio_spark.source.files import splits
+from pbio_spark.source.files.changed import OpenState, check_planned, look
 from pbio_spark.source.files.listing import ListedFile
 from pbio_spark.source.files.outlines import file_to_outline
+from pbio_spark.source.files.planning import Split
+from pbio_spark.source.files.reader import PbioPartition
+from pbio_spark.source.options.options import Options
 from pbio_spark.wire import FileWriter
 from pbio_spark.wire.hints.sidecar import STEP, write_sidecar
 from tests.source.local import batches, plan
@@ -143,11 +149,20 @@ def large(path: Path, first: int, count: int = 100, *, append: bool = False, ind
     return path
 
 
-def in_place(file: Path) -> None:
-    content = large(file.parent.parent / "new", 10_000).read_bytes()
-    with file.open("r+b") as open_file:
-        open_file.write(content)
-    later(file)
+def in_place(count: int = 100, *, indexed: bool = False) -> Callable[[Path], None]:
+    def change(file: Path) -> None:
+        content = large(file.parent.parent / "new", 10_000, count, indexed=indexed).read_bytes()
+        with file.open("r+b") as open_file:
+            open_file.write(content)
+        later(file)
+
+    return change
+
+
+def at_the_same_time(file: Path) -> None:
+    new = large(file.parent.parent / "new", 10_000)
+    os.utime(new, ns=(0, file.stat().st_mtime_ns))
+    os.replace(new, file)
 
 
 def later(file: Path) -> None:
@@ -157,7 +172,9 @@ def later(file: Path) -> None:
 REWRITINGS: dict[str, Callable[[Path], None]] = {
     "another of its size": lambda file: os.replace(large(file.parent.parent / "new", 10_000), file),
     "a larger one": lambda file: os.replace(large(file.parent.parent / "new", 10_000, 200), file),
-    "in place": in_place,
+    "another of its size and time": at_the_same_time,
+    "in place": in_place(),
+    "in place, larger": in_place(200),
 }
 
 
@@ -180,6 +197,81 @@ def test_tasks_do_not_mix_rows_of_two_files(divided: Path, change: str, options:
             list(reader.read(place))
 
 
+@pytest.mark.parametrize("count", [100, 200])
+def test_tasks_do_not_mix_rows_of_a_file_with_index_that_is_rewritten_in_place(tmp_path: Path, count: int) -> None:
+    """Another time is no change then: a writer that ends completes the index."""
+    (tmp_path / "in").mkdir()
+    path = large(tmp_path / "in/a.ffs", 0, indexed=True)
+    reader = plan(path.parent, maxPartitionBytes="5m")
+    _, *others = reader.partitions()
+    assert others
+    in_place(count, indexed=True)(path)
+    for place in others:
+        with pytest.raises(PbioError, match=r"\[PBIO_FILE_CHANGED\] the file was rewritten since"):
+            list(reader.read(place))
+
+
+def test_a_rewritten_file_is_not_taken_for_a_corrupt_one(divided: Path) -> None:
+    reader = plan(divided.parent, maxPartitionBytes="5m", **TOLERANT)
+    divided.write_bytes(bytes(divided.stat().st_size))
+    later(divided)
+    for place in reader.partitions():
+        with pytest.raises(PbioError, match=r"\[PBIO_FILE_CHANGED\]"):
+            list(reader.read(place))
+
+
+@pytest.mark.parametrize("change", ["in place, larger", "another of its size"])
+def test_where_files_have_no_times_or_identities_their_bytes_decide(
+    divided: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = plan(divided.parent, maxPartitionBytes="5m")
+    monkeypatch.setattr(splits, "look", lambda source: OpenState(source.seek(0, os.SEEK_END), 0.0, ""))
+    assert sum(batch.num_rows for batch in batches(reader)) == 100
+    REWRITINGS[change](divided)
+    for place in reader.partitions()[1:]:
+        with pytest.raises(PbioError, match=r"\[PBIO_FILE_CHANGED\] the file was rewritten since"):
+            list(reader.read(place))
+
+
+class Stored(io.BytesIO):
+    """An object with an ETag, as fsspec opens it."""
+
+    def __init__(self, content: bytes, tag: str) -> None:
+        super().__init__(content)
+        self.details = {"ETag": tag}
+
+
+@pytest.mark.parametrize(
+    ("planned", "found", "is_same"),
+    [
+        ('"a1"', '"a1"', True),
+        ('"a1"', '"b2"', False),
+        ('"a1"', 'W/"a1"', True),
+        ('W/"a1"', "b2", False),
+        ("a1", '"a1"', True),
+        ("", '"b2"', True),
+        ('"a1"', "", True),
+    ],
+)
+def test_an_object_is_another_if_its_tag_is(divided: Path, planned: str, found: str, is_same: bool) -> None:
+    file = ListedFile(str(divided), divided.stat().st_size, 1.0, identity=planned)
+    source = Stored(divided.read_bytes(), found)
+    state = look(source)
+    assert state == OpenState(file.size, 0.0, found)
+    split = Split(file, STEP, file.size, None)
+    with nullcontext() if is_same else pytest.raises(PbioError, match=r"\[PBIO_FILE_CHANGED\] the file was replaced"):
+        check_planned(split, source, state)
+
+
+def test_files_are_compared_whatever_opens_them(divided: Path) -> None:
+    reader = plan(divided.parent, maxPartitionBytes="5m")
+    last = reader.partitions()[-1]
+    assert isinstance(last, PbioPartition)
+    REWRITINGS["another of its size"](divided)
+    with pytest.raises(PbioError, match=r"\[PBIO_FILE_CHANGED\]"):
+        list(splits.read_splits(reader._plan, last.splits, Options(), lambda split: splits.open_split(split)))
+
+
 @pytest.mark.parametrize("change", REWRITINGS)
 def test_one_task_does_not_mix_rows_of_two_files(divided: Path, change: str) -> None:
     """What it has open stays what it was if another file takes the name."""
@@ -188,7 +280,8 @@ def test_one_task_does_not_mix_rows_of_two_files(divided: Path, change: str) -> 
     found = reader.read(place)
     rows = next(iter(found)).to_pylist()
     REWRITINGS[change](divided)
-    with pytest.raises(PbioError, match=r"\[PBIO_FILE_CHANGED\]") if change == "in place" else nullcontext():
+    is_seen = change.startswith("in place")
+    with pytest.raises(PbioError, match=r"\[PBIO_FILE_CHANGED\]") if is_seen else nullcontext():
         rows += [row for batch in found for row in batch.to_pylist()]
         assert [row["n"] for row in rows] == list(range(100))
 
@@ -210,6 +303,17 @@ def test_a_file_that_only_grew_is_as_planned(divided: Path) -> None:
     reader = plan(divided.parent, maxPartitionBytes="5m")
     large(divided, 100, append=True)
     later(divided)
+    assert [row["n"] for batch in batches(reader) for row in batch.to_pylist()] == list(range(100))
+
+
+def test_a_file_with_index_that_only_grew_is_as_planned(tmp_path: Path) -> None:
+    """Its last index block is another then."""
+    path = large(tmp_path / "a.ffs", 0, indexed=True)
+    before = path.read_bytes()
+    reader = plan(tmp_path, maxPartitionBytes="5m")
+    large(path, 100, append=True, indexed=True)
+    later(path)
+    assert path.read_bytes()[: len(before)] != before
     assert [row["n"] for batch in batches(reader) for row in batch.to_pylist()] == list(range(100))
 
 

@@ -319,22 +319,6 @@ def damage_json(chance: random.Random, sample: Sample) -> None:
     sample.sidecar.write_text(json.dumps({**said, "digest": _digest(said) if with_digest else "0" * 32}))
 
 
-def test_an_outline_that_lacks_a_format_loses_no_record(tmp_path: Path, plan: ReadPlan) -> None:
-    sample = Sample(tmp_path / "a", 1, indexed=False)
-    with sample.path.open("rb") as source:
-        outline, _ = file_to_outline(sample.listed(), source)
-    write_sidecar(FS, str(sample.path), replace(outline, formats=outline.formats[:1], counts=outline.counts[:1]))
-    files = [sample.listed()]
-    known = outline_files(files, SPLIT, all_formats=True)
-    assert known[0].formats == (FORMATS[0],)
-    parts = plan_partitions(files, known, SPLIT)
-    assert parts[-1][-1].start > next(item.offset for item in sample.items if item.format_id == FORMATS[1].id)
-    for mode in ("FAILFAST", "PERMISSIVE", "DROPMALFORMED"):
-        want = changed(plan, formats=known[0].formats, mode=mode)
-        rows = [row for splits in parts for batch in read_splits(want, splits, SPLIT) for row in batch.to_pylist()]
-        assert [row["n"] for row in rows] == list(range(40))
-
-
 def replace_file(chance: random.Random, sample: Sample) -> None:
     """Another file of the same size and time than the one that the outline was made of."""
     other = Sample(sample.path.parent / "other", chance.randrange(1000), indexed=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from ecode.columns.column import ITEMS, TARGET, Column, static_count
 from ecode.typed import Structs, ValueType
 from ecode.types import Array, Pointer, Ref
 
-OFFSET = Struct("i")
+OFFSET = struct.Struct("i")
+"""An offset: int32, as in Arrow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class BatchResult:
 
     @property
     def outputs(self) -> dict[str, Column]:
-        """What was filled, as columns."""
+        """What was filled, as columns, which are made at each access."""
         return {name: filled.column() for name, filled in self.filled.items()}
 
     def first(self, count: int) -> BatchResult:
@@ -260,7 +260,10 @@ class Run:
 
     def _taken(self) -> int:
         """The bytes that all buffers that may grow take."""
-        return sum([self.places[c] * output.bytes_of[c] for output in self.program.outputs for c in output.capacities])
+        # Elements that hold nothing have no buffers.
+        return sum(
+            [self.places[c] * output.bytes_of.get(c, 0) for output in self.program.outputs for c in output.capacities]
+        )
 
     # Statics
 
@@ -310,7 +313,7 @@ class Run:
             # A little more, because batches differ in size.
             self.room[capacity] = max(self.room.get(capacity, _FIRST_PLACES), min(used + used // 8, _MOST_PLACES))
 
-        return output.measured(rows, self.memory, opened)
+        return output.measured(rows, {entry: self.memory[entry] for entry in output.buffers}, opened)
 
     def _traps(self) -> tuple[tuple[int, Trap], ...]:
         count, found = int(self._progress[2]), []

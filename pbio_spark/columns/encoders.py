@@ -23,6 +23,10 @@ class Encoders:
         self._known: dict[tuple[int, pa.Schema, NullValue | None], Encoder] = {}
         self._of: dict[tuple[Format, pa.Schema, NullValue | None], Encoder] = {}
 
+    def __len__(self) -> int:
+        """The number of encoders that were compiled."""
+        return len(self._known)
+
     def shape(self, form: Format) -> int:
         """A number that only formats of equal shape share."""
         number = self._shape_of.get(form)

@@ -256,7 +256,8 @@ class Format:
 def without_name(layouts: Layouts) -> Layouts | None:
     """The layouts with an empty name for the top structure; None if a type or another structure may refer to its name.
 
-    Formats that differ only in their names, as those of many channels do, have the same.
+    Formats that differ only in their names, as those of many channels do, have the same. A name that is part of any
+    type's, as `in` is of `integer`, counts as one that a type may refer to.
     """
     top, *others = layouts.structs
     types = (field.type for struct in layouts.structs for field in struct.fields)
@@ -269,7 +270,7 @@ def _checked(layouts: Layouts) -> tuple[Record, frozenset[str], frozenset[str]]:
     """The record type of layouts, and the names of its variant and its recursive structures. Raises what
     `layouts_to_record` raises."""
     nameless = without_name(layouts)
-    if nameless is None:
+    if nameless is None or sum(len(struct.fields) for struct in layouts.structs) > _REMEMBERED:
         return _check(layouts)
     try:
         record, *sets = _checked_nameless(nameless)
@@ -287,6 +288,9 @@ def _check(layouts: Layouts) -> tuple[Record, frozenset[str], frozenset[str]]:
 
 _checked_nameless = lru_cache(maxsize=64)(_check)
 """Few are kept: what a program meets by the thousand differs in its names."""
+
+_REMEMBERED = 1000
+"""The most fields of a format that is kept: a body has up to 16 MB."""
 
 
 def _unpickled(*kept: Any) -> Format:

@@ -167,7 +167,7 @@ class FolderStore:
             self._known.put(loaded)
         except PbioError as error:
             raise error.at(file=path) from None
-        return loaded
+        return self._known.get(format_id) or loaded  # another thread may have read it, too
 
     def _open(self, path: str) -> Any:
         return open_file(path, "PBIO_BAD_BODY") if self._is_local else self._fs.open(path, "rb")

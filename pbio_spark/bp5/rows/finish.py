@@ -10,6 +10,7 @@ import pyarrow as pa
 from ecode.errors import valid_text
 from pbio_spark.bp5.meta.index import Step
 from pbio_spark.bp5.rows.wanted import DatasetPart, Wanted
+from pbio_spark.columns import columns_to_batch
 from pbio_spark.errors import PbioError
 
 
@@ -43,10 +44,7 @@ def finish(
             arrays.append(pa.array([_corrupt(errors, steps[0])], field.type))
         else:
             arrays.append(pa.nulls(count, field.type))
-    schema = wanted.schema
-    if not len(schema):
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return columns_to_batch(arrays, wanted.schema, count)
 
 
 def narrowed(values: pa.Array, field: pa.Field) -> pa.Array:

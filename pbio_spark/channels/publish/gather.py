@@ -60,7 +60,7 @@ class Gatherer:
         preparer, columns = self._preparer, self._submission.columns
         self._form, fields = preparer.written(self._info, rows.schema, self._submission)
         chosen = rows.select(fields)
-        preparer.encoder(self._form, chosen.schema, self._null_value).encode_into(chosen, self._rooms[0])
+        preparer.encoders.find(self._form, chosen.schema, self._null_value).encode_into(chosen, self._rooms[0])
         if columns.names:
             keys = rows.select([name for name in columns.names if name in rows.schema.names])
             # A view would keep the whole batch in memory.

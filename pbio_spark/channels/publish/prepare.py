@@ -21,7 +21,6 @@ from pbio_spark.channels.publish.unreached import unreached_to_error
 from pbio_spark.channels.subscribe.plan import format_to_plan
 from pbio_spark.columns import (
     Encoded,
-    Encoder,
     Encoders,
     FilePart,
     NullValue,
@@ -87,7 +86,11 @@ class Prepared:
 
 
 class Preparer:
-    """Encodes submissions; caches encoders and accepted formats. Pickles with what it compiled."""
+    """Encodes submissions; caches encoders and accepted formats. Pickles with what it compiled.
+
+    Attributes:
+        encoders: of the formats of events.
+    """
 
     def __init__(
         self,
@@ -107,7 +110,7 @@ class Preparer:
         self._machine = machine
         self._transforms = tuple(transforms)
         self._nulls = nulls
-        self._encoders = Encoders()
+        self.encoders = Encoders()
         self._warm: set[tuple[int, pa.Schema | None, Columns, NullValue | None]] = set()
         self._row_encoders: dict[tuple[str, Format | None], tuple[Format, RowEncoder] | None] = {}
         self._fields: dict[tuple[Format, pa.Schema, tuple[str, ...]], list[str]] = {}
@@ -179,6 +182,10 @@ class Preparer:
             names_of(column_of(rows, column), column, "channel")
         concentrate(rows, np.empty(0, np.int64), (), submission)
 
+    def fetch(self, infos: Iterable[ChannelInfo]) -> None:
+        """Read the formats of channels all at once, which a bucket answers as fast as one."""
+        self._formats.find(dict.fromkeys(bytes.fromhex(info.format) for info in infos))
+
     def warm(self, info: ChannelInfo, submission: Submission, null_value: NullValue | None = None) -> Format:
         """Compile what events with such columns need for a channel; returns their format.
 
@@ -186,12 +193,12 @@ class Preparer:
         """
         own, events = channel_format(info, self._formats), submission.events
         schema = events.schema if isinstance(events, pa.RecordBatch | pa.Table) and submission.format is None else None
-        key = self._encoders.shape(own), schema, submission.columns, null_value
+        key = self.encoders.shape(own), schema, submission.columns, null_value
         if key in self._warm:
             return own
         rows = rows_to_batch(events, submission.format or own).slice(0, 0)
         form = self._prepare(info, rows, np.empty(0, np.int64), submission, null_value).format
-        if form is own and schema is not None:
+        if form == own and schema is not None:
             self._warm.add(key)
         return form
 
@@ -206,7 +213,7 @@ class Preparer:
     ) -> list[Prepared]:
         """Encode events for channels of some types, whose rows lie together; `infos` has a channel of each.
 
-        Several types have equal shapes and are those of the events.
+        If there are several, their formats have one shape, and the events are written in them.
         """
         if len(infos) > 1:
             with suppress(PbioError):  # what is wrong is said of the type concerned, below
@@ -233,7 +240,7 @@ class Preparer:
         events, groups, firsts = concentrate_types(rows, channels, counts, fields, submission)
         # Events that repeat another are left out.
         of_types = np.add.reduceat(groups.rows["count"], firsts)
-        encoded = self._encoders.encode(events, formats, of_types, null_value)
+        encoded = self.encoders.encode(events, formats, of_types, null_value)
         _to_bytes(groups, encoded)
         parts = zip(formats, parted(encoded, groups, firsts), strict=True)
         return [Prepared(form, own, replace(mine, formats=(form.id.hex(),))) for form, (own, mine) in parts]
@@ -249,7 +256,7 @@ class Preparer:
         """Encode events for channels of one type, one of which is `info`."""
         form, fields = self.written(info, rows.schema, submission)
         events, groups = concentrate(rows, channels, fields, submission)
-        encoded = self.encoder(form, events.schema, null_value).encode(events)
+        encoded = self.encoders.find(form, events.schema, null_value).encode(events)
         return self.finished(info, form, encoded, groups)
 
     def written(self, info: ChannelInfo, schema: pa.Schema, submission: Submission) -> tuple[Format, list[str]]:
@@ -267,7 +274,7 @@ class Preparer:
         """
         own = channel_format(info, self._formats)
         _to_bytes(groups, encoded)
-        if form != own:  # which comes from the store
+        if form != own:  # which is in the store already
             self._check_delivery(form, own, info.name, encoded)
             self.store(form)
         return Prepared(form, encoded, replace(groups, formats=(form.id.hex(),)))
@@ -291,10 +298,6 @@ class Preparer:
                 form = evolve(prior, form, program)
             self._made[key] = form
         return self._made[key]
-
-    def encoder(self, form: Format, schema: pa.Schema, null_value: NullValue | None) -> Encoder:
-        """The encoder of events. Raises what `Encoders.find` raises."""
-        return self._encoders.find(form, schema, null_value)
 
     def store(self, form: Format) -> None:
         """Store a format for readers, before its first event."""
@@ -325,19 +328,16 @@ class Preparer:
                 is_of = types == format_id
                 yield [info], np.array([is_of.sum()]), batch.filter(pa.array(is_of)), channels[is_of]
         else:
-            is_large = batch.num_rows > _MANY_ROWS * len(of_type)
-            runs = (
-                [[info] for _, info in sorted(of_type.items())] if is_large else self._alike(of_type, batch, submission)
-            )
-            numbers = {info.format: number for number, info in enumerate(chain.from_iterable(runs))}
+            alike = self._alike(of_type, batch, submission)
+            numbers = {info.format: number for number, info in enumerate(chain.from_iterable(alike))}
             order, counts = in_runs([info.id for info in infos], [numbers[info.format] for info in infos], codes)
             batch, channels = batch.take(pa.array(order)), channels[order]
             row = first = 0
-            for run in runs:
-                own = counts[first : first + len(run)]
-                rows = int(own.sum())
-                yield run, own, batch.slice(row, rows), channels[row : row + rows]
-                row, first = row + rows, first + len(run)
+            for together in alike:
+                of_each = counts[first : first + len(together)]
+                rows = int(of_each.sum())
+                yield together, of_each, batch.slice(row, rows), channels[row : row + rows]
+                row, first = row + rows, first + len(together)
 
     def _alike(
         self, of_type: Mapping[str, ChannelInfo], batch: pa.RecordBatch, submission: Submission
@@ -345,17 +345,17 @@ class Preparer:
         """Channels of different types, in lists of those whose events can be encoded together."""
         if submission.format is not None or batch.num_rows > _MANY_ROWS * len(of_type):
             return [[info] for _, info in sorted(of_type.items())]
-        runs: dict[int, list[ChannelInfo]] = {}
+        of_shape: dict[int, list[ChannelInfo]] = {}
         alone = []
         for _, info in sorted(of_type.items()):
             own = channel_format(info, self._formats)
-            run = runs.setdefault(self._encoders.shape(own), [])
+            together = of_shape.setdefault(self.encoders.shape(own), [])
             # Types of equal shape are all those of the events, or none is.
-            if run or self.written(info, batch.schema, submission)[0] is own:
-                run.append(info)
+            if together or self.written(info, batch.schema, submission)[0] == own:
+                together.append(info)
             else:
                 alone.append([info])
-        return [*filter(None, runs.values()), *alone]
+        return [*filter(None, of_shape.values()), *alone]
 
     def _check_delivery(self, form: Format, own: Format, channel: str, encoded: Encoded) -> None:
         """Read the events as the channel's type, as its subscribers will: what fails there is not published."""

@@ -106,7 +106,7 @@ class StraightWriter:
         if self._known is None:
             self._is_plain = rows.schema.equals(events.schema, check_metadata=True)
             form, fields = self._preparer.written(self._info, rows.schema, self._submission)
-            encoder = self._preparer.encoder(form, rows.select(fields).schema, self._null_value)
+            encoder = self._preparer.encoders.find(form, rows.select(fields).schema, self._null_value)
             self._known = form, fields, encoder
         form, fields, encoder = self._known
         if len(self._channels) < rows.num_rows:

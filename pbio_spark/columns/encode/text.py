@@ -88,8 +88,7 @@ class KernelWriter:
     def __init__(self, own: int) -> None:
         """
         Args:
-            own: how many bytes at the beginning of the constants only one format has: none of them may stand in for
-                another constant.
+            own: the bytes at the beginning of the constants that hold a format's ID; `constant` never reuses them.
         """
         self.own = own
         self.constants = bytearray()

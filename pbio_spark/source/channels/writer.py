@@ -51,8 +51,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 WARM = 4096
-"""For how many channels the driver prepares tasks, if each row names its own: two megabytes at most then go to every
-task. Tasks prepare the other channels themselves."""
+"""For how many channels the driver prepares tasks, if each row names its own. Tasks prepare the others themselves."""
+
+COMPILED = 1024
+"""The most encoders that it compiles for them at once, at 2 to 3 ms each; types that differ only in their names share
+one."""
 
 _KEPT = 16
 """How many channel spaces, sets of compiled tools and refusals a driver's process caches: Spark makes a new writer for
@@ -128,8 +131,6 @@ class _Writer:
                 self._state = state.outline(None if fixed is None else fixed.id)
             infos = self._channels() if fixed is None else [fixed]
             self._tools = _tools(space, options, schema, infos)
-            with suppress(PbioError):  # which the channel concerned raises again
-                space.formats.find(bytes.fromhex(info.format) for info in infos[:WARM])  # all at once from a bucket
             self._warm(infos)
         except PbioError as error:
             raise error.at(file=root) from None
@@ -149,8 +150,12 @@ class _Writer:
         preparer.check(self._submission)
         # Only the rows tell whether one names a channel that its columns do not suit.
         doubtful = () if self._submission.columns.channel is None else (PbioError,)
-        parents = self._state.parents
+        parents, most = self._state.parents, len(preparer.encoders) + COMPILED
+        with suppress(PbioError):  # which the channel concerned raises again
+            preparer.fetch(infos[:WARM])
         for info in infos[:WARM]:
+            if len(preparer.encoders) >= most:
+                break
             with suppress(*doubtful):
                 form = preparer.warm(info, self._submission, self._null_value)
                 if info.id in parents:

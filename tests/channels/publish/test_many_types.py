@@ -111,6 +111,17 @@ def test_an_encoder_runs_once_for_types_of_equal_shape(
     assert sorted(ran) == [3, 3, 6]
 
 
+def test_the_events_of_each_type_name_only_their_own_producers(spaces: tuple[ChannelSpace, ChannelSpace]) -> None:
+    space, rows = spaces[0], rows_of(300).select(["channel", "n", "s"])
+    rows = rows.append_column("who", rows["channel"])
+    names = {info.id: info.name for info in space.channels()}
+    submission = Submission(None, rows, columns=Columns("channel", "who"))
+    for made in prepare.Preparer(space.formats).prepare(submission, space.find):
+        groups = made.groups
+        assert [groups.producers[k] for k in groups.rows["producer"]] == [names[k] for k in groups.rows["channel"]]
+        assert len(groups.producers) == len(groups)
+
+
 def test_a_value_that_does_not_fit_is_refused_with_the_type_concerned(
     spaces: tuple[ChannelSpace, ChannelSpace],
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from pbio_spark.channels.commits.groups import Groups, Int64s
+from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
 from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.named import AnyChannel
 from pbio_spark.channels.publish.grouping.concentrate import column_of, concentrate, names_of
@@ -43,22 +43,22 @@ def named_channels(
     return codes, [find(str(one)) for one in names]
 
 
-def in_runs(infos: Sequence[int], types: Sequence[int], codes: Int64s) -> tuple[Int64s, Int64s]:
+def in_runs(ids: Sequence[int], types: Sequence[int], codes: Int64s) -> tuple[Int64s, Int64s]:
     """Rows sorted by the type of their channel, then by channel.
 
     Args:
-        infos: the ID of each channel.
+        ids: the ID of each channel.
         types: the number of each channel's type.
         codes: the index of each row's channel.
 
     Returns:
-        The order of the rows, by index; and how many rows each type has.
+        int64, the indexes of the rows in order; and how many rows each type has.
     """
     numbers = np.array(types, np.int64)
-    ranks = np.empty(len(infos), np.int64)
-    ranks[np.lexsort((np.array(infos, np.int64), numbers))] = np.arange(len(infos))
+    ranks = np.empty(len(ids), np.int64)
+    ranks[np.lexsort((np.array(ids, np.int64), numbers))] = np.arange(len(ids))
     keys = ranks[codes]
-    order = np.argsort(keys.astype(np.uint16) if len(infos) < 1 << 16 else keys, kind="stable")
+    order = np.argsort(keys.astype(np.uint16) if len(ids) < 1 << 16 else keys, kind="stable")
     return order, np.bincount(numbers[codes], minlength=int(numbers.max(initial=-1)) + 1)
 
 
@@ -84,7 +84,10 @@ def concentrate_types(
 
 
 def parted(encoded: Encoded, groups: Groups, firsts: Int64s) -> Iterator[tuple[Encoded, Groups]]:
-    """Events in parts of consecutive groups, as if each part were a file; `firsts` has the first group of each."""
+    """Events in parts of consecutive groups, as if each part were a file; `firsts` has the first group of each.
+
+    Changes the rows of `groups`, which the parts share.
+    """
     rows, offsets = groups.rows, encoded.offsets
     stops = np.append(firsts[1:], len(rows))
     ordinals = rows["ordinal"][firsts]
@@ -96,5 +99,16 @@ def parted(encoded: Encoded, groups: Groups, firsts: Int64s) -> Iterator[tuple[E
     plain = not groups.sequences and not groups.event_times
     for first, stop, ordinal, end in zip(*(each.tolist() for each in (firsts, stops, ordinals, ends)), strict=True):
         start, size = int(offsets[ordinal]), int(offsets[end] - offsets[ordinal])
-        own = replace(groups, rows=rows[first:stop]) if plain else groups.take(np.arange(first, stop))
+        part = replace(groups, rows=rows[first:stop]) if plain else groups.take(np.arange(first, stop))
+        own = _with_own_producers(part)
         yield Encoded(encoded.buffer.slice(start, size), offsets[ordinal : end + 1] - start), own
+
+
+def _with_own_producers(groups: Groups) -> Groups:
+    """The groups with only those producers that they name; changes their rows."""
+    if len(groups.producers) < 2:
+        return groups
+    used, numbers = np.unique(groups.rows["producer"], return_inverse=True)
+    absent = int(used[0] == NO_NUMBER)
+    groups.rows["producer"] = numbers - absent  # NO_NUMBER is -1
+    return replace(groups, producers=tuple(groups.producers[number] for number in used[absent:].tolist()))

@@ -23,6 +23,7 @@ from pbio_spark.columns.decode.assemble import bitmap, nested_lists
 from pbio_spark.columns.defaults import default_of
 from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.columns.programs.output.cut import Cut, Cutter
+from pbio_spark.columns.rows import columns_to_batch
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.mapping import ColumnSpec, FieldRule, Mapped, map_columns, refuse_type
 from pbio_spark.formats.arrow.schema import BINARY
@@ -90,7 +91,7 @@ class ProgramOutput:
         self._cuts: tuple[OutputBuffers | None, list[Cut | None]] = None, []
 
     def __getstate__(self) -> dict[str, Any]:
-        # How to cut columns are functions, and found again at once.
+        # Closures do not pickle; the next batch makes them again.
         return self.__dict__ | {"_cuts": (None, []), "_conversions": {}}
 
     def to_batch(self, column: Column) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
@@ -101,8 +102,7 @@ class ProgramOutput:
         return self._batch([None] * len(self._mapped), lambda: column, column.length)
 
     def filled_to_batch(self, filled: FilledBuffers) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
-        """The same of the buffers that the program wrote, which must be Arrow's. Columns that the buffers already are
-        share their memory."""
+        """As `to_batch`, from buffers of Arrow's. A column that needs no conversion is not copied."""
         layout, cuts = self._cuts
         if layout is not filled.layout:
             cuts = self._cuts_of(filled.layout)
@@ -125,9 +125,7 @@ class ProgramOutput:
             except PbioError as error:
                 raise error.at(format=self.record.name) from None
         bad = np.unique(np.concatenate(self._bad)) if self._bad else _NO_ROWS
-        if arrays:
-            return pa.RecordBatch.from_arrays(arrays, schema=self.schema), bad
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([]))), bad
+        return columns_to_batch(arrays, self.schema, rows), bad
 
     def _cuts_of(self, layout: OutputBuffers) -> list[Cut | None]:
         """How to cut each column; None where a column must be made."""

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 
 from ecode.native import compile as compiler
-from ecode.types import INT32, Field, record
+from ecode.types import INT32, Field, Notes, record
 from pbio_spark.channels import Channel, ChannelSpace
 from pbio_spark.channels.upkeep.check import leftovers, problems
 from pbio_spark.errors import PbioError
 from pbio_spark.source.channels import task as channel_task
+from pbio_spark.source.channels import writer as channel_writer
 from tests.channels.spaces import everything, values
 from tests.source.by_hand import run_task, stream_writer, write, write_stream, writer
 from tests.source.channels.conftest import STOCK
@@ -280,3 +281,19 @@ def test_tasks_do_not_compile(
         message = run_task(made, 0, more)
     made.commit([message])
     assert (prices(stocks), prices(dear)) == ([0.0, 2.0], [2.0])
+
+
+def test_the_driver_compiles_a_bounded_number_of_encoders_for_tasks(
+    space: ChannelSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Types of equal shape count once; tasks compile the others."""
+    monkeypatch.setattr(channel_writer, "COMPILED", 2)
+    for number in range(9):
+        units = Notes(units=f"of shape {number // 3}")
+        space.create_channel(f"c{number}", record(f"type {number}", [Field("n", INT32, units)]))
+    names = [f"c{number}" for number in range(9)]
+    batch = pa.RecordBatch.from_pydict({"channel": names, "n": pa.array(range(9), pa.int32())})
+    made = writer(space, batch.schema, channelColumn="channel")
+    assert len(made._tools.preparer.encoders) == 2
+    write(space, batch, channelColumn="channel")
+    assert [values(space.channel(name)) for name in names] == [[{"n": number}] for number in range(9)]

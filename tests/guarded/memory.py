@@ -22,6 +22,7 @@ from unittest.mock import patch
 import numpy as np
 import numpy.typing as npt
 
+from ecode.columns.working import MemoryPart
 from ecode.native import Kernel, Table
 from ecode.native.table import address_of
 
@@ -110,6 +111,8 @@ def _bytes_of(entry: Any) -> Bytes:
         if not np.shares_memory(flat, entry) and entry.size:
             raise ValueError("a kernel was given an array that is not contiguous")
         return flat.view(np.uint8)
+    if isinstance(entry, MemoryPart):
+        return entry.data
     return np.frombuffer(entry, np.uint8)
 
 

@@ -274,9 +274,9 @@ class Preparer:
         """
         own = channel_format(info, self._formats)
         _to_bytes(groups, encoded)
-        if form != own:  # which is in the store already
+        if form != own:
             self._check_delivery(form, own, info.name, encoded)
-            self.store(form)
+        self.store(form)  # the channel's own too, which a copy of the space may have lost
         return Prepared(form, encoded, replace(groups, formats=(form.id.hex(),)))
 
     def format_of(self, schema: pa.Schema, own: Format, columns: Columns) -> Format:

@@ -20,7 +20,7 @@ from pbio_spark.columns.decode.assemble import bitmap
 from pbio_spark.formats.arrow.mapping import FieldRule, Mapped
 
 Cut: TypeAlias = "Callable[[FilledBuffers], pa.Array | None]"
-"""Makes the array of a column, from Arrow buffers. None if a text has characters beyond ASCII: it must be checked."""
+"""Makes the array of a column, from Arrow buffers. None if a text goes beyond ASCII, which has to be converted."""
 
 Stored: TypeAlias = "Callable[[Basic, Mapped], np.dtype[np.generic] | None]"
 """The numpy type of a column's numbers; None if more is to be done than to store them."""
@@ -33,11 +33,10 @@ class Cutter:
         layout: the buffers of the output.
         structs: the structures of its type, by name.
         stored: see `Stored`.
-        is_utf8: whether the text of strings is UTF-8.
     """
 
-    def __init__(self, layout: OutputBuffers, structs: Mapping[str, Struct], stored: Stored, *, is_utf8: bool) -> None:
-        self._layout, self._structs, self._stored, self._is_utf8 = layout, structs, stored, is_utf8
+    def __init__(self, layout: OutputBuffers, structs: Mapping[str, Struct], stored: Stored) -> None:
+        self._layout, self._structs, self._stored = layout, structs, stored
         self._below = {(one.above, one.step): number for number, one in enumerate(layout.columns)}
 
     def column(self, mapped: Mapped, struct: Struct, above: int) -> Cut | None:
@@ -83,8 +82,6 @@ class Cutter:
 
     def _strings(self, want: pa.DataType, number: int) -> Cut | None:
         is_text = not pa.types.is_binary(want)
-        if is_text and not self._is_utf8:
-            return None
         offsets, present, data = (self._buffer(number, part)[0] for part in ("offsets", "present", "data"))
 
         def cut(filled: FilledBuffers) -> pa.Array | None:

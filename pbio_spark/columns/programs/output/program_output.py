@@ -106,10 +106,7 @@ class ProgramOutput:
         layout, cuts = self._cuts
         if layout is not filled.layout:
             cuts = self._cuts_of(filled.layout)
-        arrays = [cut and cut(filled) for cut in cuts]
-        if cuts and all(array is not None for array in arrays):
-            return pa.RecordBatch.from_arrays(arrays, schema=self.schema), _NO_ROWS
-        return self._batch(arrays, filled.column, filled.lengths[0])
+        return self._batch([cut and cut(filled) for cut in cuts], filled.column, filled.lengths[0])
 
     def _batch(
         self, arrays: list[pa.Array | None], column: Callable[[], Column], rows: int
@@ -133,8 +130,7 @@ class ProgramOutput:
         def stored(basic: Basic, mapped: Mapped) -> np.dtype[Any] | None:
             return self._conversion(basic, mapped)[1]
 
-        struct, is_utf8 = self._structs[self.record.name], self.choice.encoding != "ISO-8859-1"
-        cutter = Cutter(layout, self._structs, stored, is_utf8=is_utf8)
+        struct, cutter = self._structs[self.record.name], Cutter(layout, self._structs, stored)
         try:
             self._cuts = layout, [cutter.column(one, struct, 0) for one in self._mapped]
         except PbioError as error:
